@@ -49,7 +49,7 @@ fn streams(
     target: Target,
 ) -> io::Result<()> {
     let mut found = vec![0; OPERATIONS];
-    // The reference always reads lines of uniform keys, whatever keys the stream has.
+    // The reference reads lines of uniform keys for every stream, so that the figures are comparable.
     let reference: Vec<_> = keys(7 << 40, BATCHES * OPERATIONS);
     let (mut at, mut reference_at) = (Turns::new(arrivals), Turns::new(&reference));
     let updates = compare(OPERATIONS, || buffer.change_lines(reference_at.next()), || counts.insert_batch(at.next()));

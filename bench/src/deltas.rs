@@ -1,4 +1,4 @@
-//! Measures the bytes of a delta, relative to the entropy of the change given the old filter.
+//! Measures the size of a delta, relative to the entropy of the change for a receiver that has the old filter.
 
 use std::io;
 
@@ -37,7 +37,7 @@ pub(crate) fn size(report: &mut Report) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns zeros · H(flips / zeros): the bits that are necessary to encode the zeros of the base that became ones.
+/// Returns zeros · H(flips / zeros): the minimum number of bits to encode which zeros of the base became ones.
 fn entropy_bits(base: &OneLineFilter, target: &OneLineFilter) -> f64 {
     let zeros = (base.bits() - base.ones()) as f64;
     let share = (target.ones() - base.ones()) as f64 / zeros;

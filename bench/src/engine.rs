@@ -51,7 +51,7 @@ pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
     expiry(report)
 }
 
-/// Fills seven generations of both books, with equally many signatures in each.
+/// Fills seven generations of both books, each generation with the same number of signatures.
 fn filled() -> Engine {
     let plan = Plan::for_budget(BUDGET_DEFAULT).expect("the default budget is valid");
     let key = FingerprintKey::narrow([5; 16]);
@@ -97,7 +97,7 @@ fn text_of(number: u64) -> (Digest, [u64; SHINGLES]) {
     (digest, std::array::from_fn(|at| mixed(number << 8 | at as u64)))
 }
 
-/// Measures a million texts with shingles. Each text must be found by 17 of its shingles.
+/// Measures the memory for a million texts with shingles, and the share of texts found by 17 of their shingles.
 fn shingles(report: &mut Report) -> io::Result<()> {
     const RECORDS: u64 = 1_000_000;
     let mut index = Shingles::new(FingerprintKey::new([5; 16]), RECORDS, LIVE_GENERATIONS, 0);
@@ -152,7 +152,7 @@ fn memory(report: &mut Report, engine: &mut Engine, before: u64) -> io::Result<(
         note,
     ))?;
     let (longest, bytes) = snapshot_beside_events(engine);
-    let note = "with an event after every 64 KiB of it";
+    let note = "with an event after every 64 KiB of the snapshot";
     report.add(Figure::new(
         "peak memory / budget, with a snapshot",
         share(resident_kib("VmHWM")),
@@ -163,7 +163,7 @@ fn memory(report: &mut Report, engine: &mut Engine, before: u64) -> io::Result<(
     report.add(Figure::new("longest step of a snapshot, ms", longest, Target::AtMost(10.0), note))
 }
 
-/// Writes a snapshot to a sink. Returns the longest time that checks were blocked, in ms of CPU, and the bytes.
+/// Writes a snapshot to a sink. Returns the longest time that checks were blocked, in ms of CPU, and its size in bytes.
 fn snapshot_beside_events(engine: &mut Engine) -> (f64, usize) {
     let (mut bytes, mut events) = (0, 0);
     let mut out = Vec::new();
@@ -293,6 +293,6 @@ fn resident_kib(name: &str) -> u64 {
 
 /// Restarts the measurement of peak memory.
 fn reset_peak() {
-    // If this is not permitted, the figure visibly includes the peak of earlier benches.
+    // Ignore errors: without permission, the figure includes the peak of earlier benches and is visibly too high.
     let _ = fs::write("/proc/self/clear_refs", "5");
 }

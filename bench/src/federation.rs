@@ -72,7 +72,7 @@ fn sizes(report: &mut Report) -> io::Result<()> {
         let mut highs: Vec<u64> = news.iter().map(|key| key.high()).collect();
         highs.sort_unstable();
         let bytes: usize = highs.chunks(ENTRIES).map(|part| segment(&signer, part, 1, NO_HASH).len()).sum();
-        let note = format!("{:.2} bytes a signature, signed segments and all", bytes as f64 / new as f64);
+        let note = format!("{:.2} bytes a signature, including segment headers", bytes as f64 / new as f64);
         let name = format!("segment bytes / entropy of the change, {growth} growth");
         report.add(Figure::new(name, bytes as f64 * 8.0 / entropy, Target::AtMost(target), note))?;
     }
@@ -129,7 +129,7 @@ fn catching_up(report: &mut Report) -> io::Result<()> {
     let note = format!("{} MB in {segments} segments, verified, on disk, applied", bytes / 1_000_000);
     report.add(Figure::new("seconds to catch up with 10,000,000 signatures", seconds, Target::None, note))?;
     let note = format!("of {ENTRIES} signatures each: {:.1} M signatures/s", CATCH_UP as f64 / seconds / 1e6);
-    report.add(Figure::new("segments taken per second", segments as f64 / seconds, Target::None, note))
+    report.add(Figure::new("segments applied per second", segments as f64 / seconds, Target::None, note))
 }
 
 /// Builds the log of one generation's share of the signatures. Returns the log and its number of segments.
@@ -162,7 +162,7 @@ fn take(store: &Clearinghouse, chain: Chain, log: &[u8], sequence: u64, known: &
         let before = want.from.sequence;
         want.from = store.check(|engine| engine.exchange().frontier(&want.chain));
         if want.from.sequence == before {
-            return Err(io::Error::other("a segment is not taken"));
+            return Err(io::Error::other("a segment was not accepted"));
         }
     }
     Ok(())
@@ -202,7 +202,7 @@ fn latency(report: &mut Report, transport: &str, nodes: &Nodes) -> io::Result<()
         let begin = Instant::now();
         while clients[1].check(&subject).map_err(io::Error::other)?.signatures[0].report_count == 0 {
             if begin.elapsed() > Duration::from_secs(30) {
-                return Err(io::Error::other("a report does not become visible"));
+                return Err(io::Error::other("a report did not become visible on the other node"));
             }
             thread::sleep(Duration::from_millis(2));
         }
@@ -280,12 +280,12 @@ fn found(folders: &[PathBuf; 2]) -> io::Result<Vec<String>> {
     Ok(keys)
 }
 
-/// Listen addresses of a node.
+/// Returns the listen addresses of a node, as configuration.
 fn listening(addresses: &[SocketAddr], own: usize) -> String {
     format!("[federation]\nlisten = \"{}\"\n", addresses[own])
 }
 
-/// The configuration of the other node as a peer, over HTTPS.
+/// Returns the configuration of the other node as a peer, over HTTPS.
 fn peer(addresses: &[SocketAddr], other: usize, key: &str) -> String {
     let address = addresses[other];
     format!(
@@ -344,7 +344,7 @@ fn cluster_checks(report: &mut Report) -> io::Result<()> {
     cluster::figure(report, &alone, &ClusterConfig { folders: [a, b], texts })
 }
 
-/// Simulates networks that heal, and counts those that end in a wrong state.
+/// Simulates networks with faults, and counts those that have wrong counts after all faults have ended.
 fn networks(report: &mut Report) -> io::Result<()> {
     let (mut failed, mut all) = (0, bruit_federation::simulation::Summary::default());
     let begin = Instant::now();
@@ -356,8 +356,8 @@ fn networks(report: &mut Report) -> io::Result<()> {
     }
     let rejected: u64 = all.rejected.values().sum::<u64>();
     let note = format!(
-        "{SEEDS} networks, {} nodes, {} reports, {} segments taken, {} messages lost, {} repeated, {} crashes, {} disks lost, {rejected} \
-         segments rejected, {:.0} s",
+        "{SEEDS} networks, {} nodes, {} reports, {} segments accepted, {} messages lost, {} repeated, {} crashes, \
+         {} disks lost, {rejected} segments rejected, {:.0} s",
         all.nodes,
         all.acknowledged,
         all.taken,

@@ -10,7 +10,7 @@ pub(crate) fn mixed(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Returns key number `i`, in the narrow form used under the key of a new realm.
+/// Returns key number `i`, in the narrow form that new realms use.
 pub(crate) fn key(i: u64) -> Fingerprint {
     Fingerprint::narrow(mixed(i))
 }
@@ -25,7 +25,7 @@ fn uniform(i: u64) -> f64 {
     (mixed(i) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Draws `events` key numbers from 0..`universe` by Zipf's law with exponent 1; the draws depend on the seed.
+/// Draws `events` key numbers from 0..`universe` by Zipf's law with exponent 1, using `seed`.
 pub(crate) fn zipf(universe: u64, events: usize, seed: u64) -> Vec<u64> {
     // Inverts the continuous law: ln(x) is uniform on [0, ln(universe + 1)).
     let top = ((universe + 1) as f64).ln();

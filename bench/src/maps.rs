@@ -17,15 +17,16 @@ use crate::timing::{compare, time};
 
 /// Number of keys in the maps whose space is measured.
 const KEYS: usize = 1_000_000;
-/// Number of keys in the maps whose lookups are timed. With 8 bits per key, one map fits in the last-level cache of
-/// large machines, the other does not.
+/// Number of keys in the smaller map whose lookups are timed. With 8 bits per key, it fits in the last-level cache of
+/// large machines.
 const CACHED_KEYS: usize = 10_000_000;
+/// Number of keys in the larger map, which does not fit in that cache.
 const MANY_KEYS: usize = 50_000_000;
 /// Number of lookups per timed round.
 const OPERATIONS: usize = 1_000_000;
 /// Number of absent keys that are looked up.
 const ABSENT: usize = 10_000_000;
-/// Size of the owner table that the static one is compared with, and number of features per owner.
+/// Size of the live owner table that the static table is compared with.
 const OWNER_TABLE_BYTES: usize = 4 << 20;
 const OWNER_FEATURES: usize = 48;
 
@@ -61,7 +62,8 @@ fn ribbon_space(report: &mut Report, bits: MapBits) -> io::Result<()> {
     let rate = rate_of_others(|keys, values| map.get_batch(keys, values));
     let per_key = map.total_bits() as f64 / KEYS as f64;
     let note = format!(
-        "{per_key:.3} bits per key of {KEYS}, others' rate {rate:.3e} (predicted {:.3e}), {wrong} wrong values; built at {:.0} ns per key",
+        "{per_key:.3} bits per key of {KEYS}, false-positive rate {rate:.3e} (predicted {:.3e}), {wrong} wrong values; \
+         built at {:.0} ns per key",
         map.false_positive_rate(),
         ns / KEYS as f64,
     );
@@ -101,7 +103,8 @@ fn bloomier(report: &mut Report) -> io::Result<()> {
     let wrong = wrong_answers(&entries, |keys, values| map.get_batch(keys, values));
     let rate = rate_of_others(|keys, values| map.get_batch(keys, values));
     let note = format!(
-        "8 value and 8 check bits, others' rate {rate:.3e} (predicted {:.3e}), {wrong} wrong values, seed {}; built at {:.0} ns per key",
+        "8 value and 8 check bits, false-positive rate {rate:.3e} (predicted {:.3e}), {wrong} wrong values, \
+         seed {}; built at {:.0} ns per key",
         map.false_positive_rate(),
         map.hashing().seed(),
         ns / KEYS as f64,
@@ -118,7 +121,8 @@ fn mutable_bloomier(report: &mut Report) -> io::Result<()> {
     let wrong = wrong_answers(&entries, |keys, values| map.get_batch(keys, values));
     let rate = rate_of_others(|keys, values| map.get_batch(keys, values));
     let note = format!(
-        "8 value and 8 check bits, others' rate {rate:.3e} (predicted {:.3e}), {wrong} wrong values after all were changed, at {:.0} ns each",
+        "8 value and 8 check bits, false-positive rate {rate:.3e} (predicted {:.3e}), {wrong} wrong values \
+         after all were changed, at {:.0} ns each",
         map.false_positive_rate(),
         ns / KEYS as f64,
     );
@@ -147,7 +151,7 @@ fn owners(report: &mut Report) -> io::Result<()> {
     let live = table.bytes() as f64 * 8.0 / count;
     let note = format!("{} bits of owner and part, 8 check bits; the live table takes {live:.2}", owner_bits + 2);
     report.add(Figure::new(
-        "owners that nobody changes, bits per feature",
+        "static table of owners, bits per feature",
         map.total_bits() as f64 / count,
         Target::None,
         note,

@@ -14,7 +14,7 @@ use crate::memory::Buffer;
 use crate::report::{Figure, Report, Target};
 use crate::timing::{Pair, compare};
 
-/// Larger than the last-level cache of likely machines.
+/// Size of the filter, larger than the last-level cache of common machines.
 const FILTER_BYTES: usize = 192 << 20;
 /// Number of operations per timed round.
 const OPERATIONS: usize = 1_000_000;

@@ -41,7 +41,7 @@ pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
         report.add(speed_figure("merge of eight by OR in one pass / memcpy", eight, Target::None))?;
     }
     for (bits, target) in [(8, 0.80), (4, 0.75)] {
-        // Writes every page: all untouched pages would map to one page of zeros in the cache.
+        // Write every page: untouched pages would all map to the same page of zeros, which is in the cache.
         let cells = || {
             let mut cells = PackedCells::new((BYTES * 8 / bits) as u64, bits as u32).expect("a valid size");
             (0..cells.len()).step_by(1021).for_each(|i| cells.set(i, (i % 16) as u32));

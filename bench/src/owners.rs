@@ -12,8 +12,7 @@ use crate::memory::Buffer;
 use crate::report::{Figure, Report, Target};
 use crate::timing::{compare, time};
 
-/// Size of the larger table: larger than the last-level cache, and small enough that live owners of 48 features can
-/// fill it.
+/// Size of the larger table, in bytes. It exceeds the last-level cache, but owners of 48 features can still fill it.
 const TABLE_BYTES: usize = 144 << 20;
 /// Size of the table for owners of 32 features.
 const SMALL_TABLE_BYTES: usize = 96 << 20;

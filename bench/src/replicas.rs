@@ -1,7 +1,7 @@
 //! Near replicas of real spam: the share that is recognised, and the share of good mail that is mistaken for a replica.
 //!
-//! The benchmark is a folder of attacked copies, named by `BRUIT_REPLICAS`, of the mail in `BRUIT_CORPUS`; the files
-//! are described in `docs/near-replicas.md`. Queries use the same index as a server.
+//! `BRUIT_REPLICAS` names a folder of altered copies of the mail in `BRUIT_CORPUS`. `docs/near-replicas.md` describes
+//! its files. Queries use the same index as a server.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -68,11 +68,15 @@ pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
     }
     let known: Vec<Run> = (0..KEYS).map(|key| bench.run_knowing_ham(FingerprintKey::new([key; 16]))).collect();
     for (class, name, _) in CLASSES {
-        add(report, &format!("the same, knowing other good mail: {name}"), &known, Target::None, |run| {
-            run.found.share(class)
-        })?;
+        add(
+            report,
+            &format!("near replicas found, with other good mail known: {name}"),
+            &known,
+            Target::None,
+            |run| run.found.share(class),
+        )?;
     }
-    add(report, "the same, knowing other good mail: newsletter", &known, Target::AtMost(0.005), |run| {
+    add(report, "pairs that match, with other good mail known: newsletter", &known, Target::AtMost(0.005), |run| {
         run.pairs.share("newsletter")
     })?;
     add(report, "bytes per report in the index", &runs, Target::AtMost(200.0), |run| run.bytes)?;
@@ -178,8 +182,8 @@ impl Bench {
         Run { found, pairs: self.run_pairs(&key), bytes: replicas.bytes() as f64 / owners.len() as f64, features }
     }
 
-    /// Repeats the run, ignoring features that two good messages have. For a pair, these must be two other messages.
-    /// Good mail is not queried for a report and its replicas, because they are spam.
+    /// Repeats the run without features that two good messages have. For a pair, these must be two messages outside the
+    /// pair. Good mail is not queried in this run.
     fn run_knowing_ham(&self, key: FingerprintKey) -> Run {
         let mut seen: HashMap<u64, u32> = HashMap::new();
         for feature in self.ham.iter().flat_map(|name| self.features[name].all()) {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-/// The target of a figure, and the side on which it should be.
+/// The target of a figure: a minimum, a maximum or none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
     AtLeast(f64),
@@ -19,7 +19,7 @@ pub(crate) struct Figure {
     pub(crate) name: String,
     pub(crate) value: f64,
     pub(crate) target: Target,
-    /// Explanation of the basis of the figure.
+    /// Details of the measurement.
     pub(crate) note: String,
 }
 
@@ -79,7 +79,7 @@ impl Report {
         Ok(())
     }
 
-    /// Prints a line for a figure that cannot be measured on this machine, with the missing requirement.
+    /// Prints a line for a figure that cannot be measured on this machine. `needs` names what is missing.
     pub(crate) fn missing(&mut self, name: &str, target: &str, needs: &str) -> io::Result<()> {
         self.open.push((name.to_owned(), target.to_owned()));
         if self.json { Ok(()) } else { writeln!(io::stdout(), "| {name} | | {target} | not measured | {needs} |") }

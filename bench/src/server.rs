@@ -28,8 +28,8 @@ use subject::Subject;
 
 /// State of the server whose speed is measured.
 const KNOWN: Known = Known { pyzor: 500_000, dcc: 200_000, texts: 30_000 };
-/// A memory budget that accepts all reports of the benchmark in one day: a site may add a fifth of a generation per
-/// day.
+/// Memory budget, large enough to accept all reports of the benchmark in one day: a site may add a fifth of a
+/// generation per day.
 const MEMORY: &str = "4GiB";
 
 pub(crate) fn figures(report: &mut Report) -> io::Result<()> {

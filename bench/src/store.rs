@@ -19,8 +19,8 @@ use crate::report::{Figure, Report, Target};
 
 const START: Time = Time(4_000 * Realm::SPAM_EPOCH_SECONDS);
 /// Patterns of reports: number of threads, reports per submit, and submits in flight per thread. The first is the
-/// pattern of a listener's thread, which submits batches from `recvmmsg` without waiting. The others are patterns of
-/// clients, each of which waits for its reports.
+/// pattern of a listener's thread, which submits batches from `recvmmsg` without waiting. The other patterns are those
+/// of clients that wait for the answer to each report.
 const LOADS: [Load; 3] = [
     Load { threads: 1, at_once: 64, under_way: 2, target: Target::AtLeast(0.7) },
     Load { threads: 1, at_once: 64, under_way: 8, target: Target::AtLeast(0.7) },

@@ -20,7 +20,7 @@ const PAYLOAD_BLOCKS: usize = 32;
 const PAYLOADS: u64 = 1000;
 /// Size of a block: long enough for random contents to be distinct. Rates do not depend on it.
 const BLOCK_BYTES: usize = 8;
-/// Number of levels. A payload has 32, 16, 8, 4, 2 and 1 blocks on these levels.
+/// Number of levels, on which a payload has 32, 16, 8, 4, 2 and 1 blocks.
 const LEVELS: u32 = 6;
 /// Number of excerpts per figure.
 const EXCERPTS: u64 = 100_000;
@@ -114,7 +114,7 @@ fn random_excerpt(number: u64, blocks: usize) -> Vec<u8> {
     (0..blocks as u64).flat_map(|block| mixed(1 << 60 | number << 8 | block).to_le_bytes()).collect()
 }
 
-/// Returns blocks at consecutive offsets, each from another payload.
+/// Returns blocks at consecutive offsets, each from a different payload.
 fn recombined_excerpt(number: u64, blocks: usize) -> Vec<u8> {
     let draw = mixed(1 << 61 | number);
     let offset = draw % (PAYLOAD_BLOCKS - blocks + 1) as u64;
@@ -122,10 +122,10 @@ fn recombined_excerpt(number: u64, blocks: usize) -> Vec<u8> {
     (0..blocks as u64).flat_map(|block| recorded_block((payload + block) % PAYLOADS, offset + block)).collect()
 }
 
-/// Returns the share of excerpts that are found whole.
+/// Returns the share of excerpts of which the filter finds all blocks.
 fn found(filter: &Filter, blocks: usize, excerpt: impl Fn(u64, usize) -> Vec<u8>) -> f64 {
     let is_found = |number: &u64| {
-        // All other alignments have one block less, so they have no such run.
+        // Other alignments contain one block less, so they cannot match `blocks` consecutive blocks.
         let runs = filter.search(&excerpt(*number, blocks), Label::Offset, blocks);
         !runs.expect("an excerpt of so many blocks").is_empty()
     };

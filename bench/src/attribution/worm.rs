@@ -23,7 +23,7 @@ const WORM_OFFSETS: [u16; 4] = [0, 54, 91, 200];
 /// Number of excerpts per length. With a thousand carriers, this yields as many true attributions as in the survey.
 const EXCERPTS: u64 = 25;
 
-/// Bytes of an excerpt, and the survey's incorrect attributions, with 25,328 correct ones.
+/// Lengths of excerpts in bytes, each with the survey's number of incorrect attributions (for 25,328 correct ones).
 const SURVEY: [(usize, u32); 6] = [(96, 1375), (128, 932), (160, 695), (192, 500), (224, 293), (256, 33)];
 
 /// Disk space per hour, and the false-positive rate that filters are sized for.
@@ -98,7 +98,7 @@ fn ask(report: &mut Report, what: &str, folder: &Path, truth: &Truth, capture_by
     report.add(Figure::new(name, missed as f64, Target::AtMost(0.0), note))
 }
 
-/// Returns the pairs that truly carried the worm in the span of `page`.
+/// Returns the pairs that carried the worm in the span of `page`, from the known traffic.
 fn carriers(page: &Page, truth: &Truth) -> BTreeSet<Pair> {
     let span = page.span();
     let within = truth.planted.iter().filter(|planted| {

@@ -1,7 +1,7 @@
 //! Checks answered by a cluster of two real nodes, compared with a single server.
 //!
-//! One processor, shared by a node and its clients, simulates each machine. The second node thus adds a processor, and
-//! the total shows the overhead of a cluster: each node also looks up the counts of the other.
+//! Each machine is simulated by one processor, which a node and its clients share. The second node thus adds a
+//! processor. The total shows the overhead of a cluster: each node also looks up the counts of the other.
 
 use std::io::{self, Error};
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ use crate::timing::median;
 const ROUNDS: usize = 5;
 /// Number of checks per round and node.
 const CHECKS: usize = 100_000;
-/// Number of reports, of three signatures each, sent to each node beforehand. They are sent in batches, because the
-/// reports of one client network are limited.
+/// Number of reports, of three signatures each, sent to each node before the measurement. They are sent in batches,
+/// because the number of reports per client network is limited.
 const REPORTS: usize = 60_000;
 const REPORTS_TOGETHER: usize = 20_000;
 /// Timeout for nodes to exchange their reports.

@@ -152,7 +152,7 @@ mod tests {
         Packets::new(TOTAL, |at, packet| packet.extend_from_slice(&(at as u32).to_be_bytes()))
     }
 
-    /// Echoes the first `count` datagrams, and ignores the rest.
+    /// Starts a server that echoes the first `count` datagrams and ignores the rest. Returns its address.
     fn answers_first(count: usize) -> SocketAddr {
         let (sender, receiver) = mpsc::channel();
         thread::spawn(move || {

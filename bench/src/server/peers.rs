@@ -26,7 +26,7 @@ const PYZOR_KNOWN: u64 = 200_000;
 const DIGESTS: u64 = 100;
 /// Number of texts stored in rspamd.
 const TEXTS_KNOWN: u64 = 30_000;
-/// Delay until rspamd refreshes found texts, which happens at its next write, a second or a second and a half later.
+/// Delay until rspamd has refreshed the texts that it found. It does so at its next write, 1 to 1.5 seconds later.
 const RSPAMD_SYNC: Duration = Duration::from_millis(1_600);
 /// Timeout for a peer to start, or to store data.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -39,7 +39,7 @@ struct Comparison<'a> {
     /// Number of signatures stored in the peer.
     known: u64,
     requests: usize,
-    /// Time for which the peer continues to work after its last answer.
+    /// Time that the peer needs to finish its work after its last answer.
     settles: Duration,
     /// Target ratio to the peer's requests per CPU second.
     wanted: f64,
@@ -58,7 +58,7 @@ impl Peer {
     }
 }
 
-/// The bench's subject, its stored signatures, and the counter of its requests.
+/// The server under test, its stored signatures, and the counter of its requests.
 pub(crate) struct Baseline<'a> {
     pub(crate) subject: &'a Subject,
     pub(crate) known: super::footprint::Known,
@@ -146,7 +146,9 @@ fn compare(
     let micros = |rounds: &[Round]| 1e6 / Round::median(rounds).per_cpu_second;
     let (lost, forgotten) = (of_peer.lost.get(), of_peer.forgotten.get());
     let (ours, theirs) = (micros(&ours), micros(&theirs));
-    let note = format!("{ours:.2} us of CPU, the peer {theirs:.0}; the peer lost {lost} and forgot {forgotten}");
+    let note = format!(
+        "{ours:.2} us of CPU, peer {theirs:.0}; requests lost by the peer {lost}, signatures forgotten {forgotten}"
+    );
     let name = format!("{name}, requests per CPU second");
     report.add(Figure::new(name, ratio, Target::AtLeast(wanted), note))
 }
@@ -240,5 +242,5 @@ fn until(peer: &mut Peer, kind: &dyn Kind, signature: u64, wanted: fn(Reading) -
         peer.servers.iter_mut().try_for_each(Server::must_run)?;
         std::thread::sleep(Duration::from_millis(20));
     }
-    Err(Error::new(ErrorKind::TimedOut, "a peer does not start, or does not learn"))
+    Err(Error::new(ErrorKind::TimedOut, "a peer did not start, or did not store the signature"))
 }

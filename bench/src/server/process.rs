@@ -58,7 +58,7 @@ impl Processors {
 
 impl Drop for Processors {
     fn drop(&mut self) {
-        // The earlier set is always allowed.
+        // Cannot fail: these processors were allowed before.
         let _ = sched_setaffinity(SELF, &self.all);
     }
 }
@@ -88,7 +88,7 @@ pub(crate) struct Server {
 impl Server {
     /// Returns the output of the server, if it is piped.
     pub(crate) fn output(&mut self) -> io::Result<ChildStdout> {
-        self.child.stdout.take().ok_or_else(|| Error::other("its output is not piped"))
+        self.child.stdout.take().ok_or_else(|| Error::other("the server's output is not piped"))
     }
 
     /// Returns the user and system time of the process and its children so far.
@@ -101,7 +101,7 @@ impl Server {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).and_then(|kib| kib.parse::<u64>().ok());
-        kib.map(|kib| kib << 10).ok_or_else(|| Error::other("no VmRSS in its status"))
+        kib.map(|kib| kib << 10).ok_or_else(|| Error::other("no VmRSS in the status of the process"))
     }
 
     /// Fails with [`ErrorKind::BrokenPipe`] if the process has exited.
@@ -112,7 +112,7 @@ impl Server {
         }
     }
 
-    /// Requests the server to terminate, and waits until it has exited.
+    /// Asks the server to terminate, and waits until it has exited.
     fn stop(&mut self) -> io::Result<()> {
         kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM)?;
         let start = Instant::now();

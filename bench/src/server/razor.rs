@@ -20,7 +20,7 @@ const ROUNDS: usize = 5;
 const CHECKS: usize = 10_000;
 /// Numbers of checks per request: the batch size of clients, and single checks.
 const BATCHES: [usize; 2] = [50, 1];
-/// Number of HTTP reports, each with [`SIGNATURES_MAX`] signatures: Razor's own reports would need the messages.
+/// Number of HTTP reports, each with [`SIGNATURES_MAX`] signatures. Reports over Razor would need whole messages.
 const REPORTS: usize = 8;
 const KNOWN: usize = REPORTS * SIGNATURES_MAX;
 /// Timeout of a reply.

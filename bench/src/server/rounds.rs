@@ -26,7 +26,7 @@ pub(crate) struct Round {
     pub(crate) per_second: f64,
 }
 
-/// Runs rounds of requests with unique serial numbers, and counts all losses.
+/// Runs rounds of requests with unique serial numbers, and counts lost requests and forgotten signatures.
 pub(crate) struct Rounds {
     /// Number of requests in flight.
     window: usize,
@@ -86,8 +86,8 @@ impl Rounds {
         self.read(requests, &answers, interval)
     }
 
-    /// Returns an address in a different network than in the previous round, because the daily reports of a network are
-    /// limited.
+    /// Returns a client address in a different network from the previous round, because the number of reports per
+    /// network and day is limited.
     fn next_client(&self) -> Ipv4Addr {
         let network = self.network.get();
         self.network.set(network.wrapping_add(1));
@@ -126,7 +126,7 @@ pub(crate) struct Echo {
 }
 
 impl Echo {
-    /// Starts an echo with replies of `reply_bytes` bytes.
+    /// Starts an echo server with replies of `reply_bytes` bytes.
     pub(crate) fn start(processors: &Processors, reply_bytes: usize) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args([ECHO_ARGUMENT, &reply_bytes.to_string()]).stdout(Stdio::piped());
@@ -143,7 +143,7 @@ impl Echo {
         let answers = load::saturate(Ipv4Addr::LOCALHOST, self.address, &requests.packets, WINDOW)?;
         let used = self.server.cpu_time()? - before;
         if answers.lost > 0 {
-            return Err(Error::other("the echo lost requests"));
+            return Err(Error::other("the echo server lost requests"));
         }
         Ok(Round::new(requests.packets.count(), used, answers.elapsed))
     }

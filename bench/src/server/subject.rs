@@ -1,4 +1,4 @@
-//! `bruit serve` as a child process.
+//! Runs `bruit serve` as a child process.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Error};

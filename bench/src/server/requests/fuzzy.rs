@@ -12,7 +12,7 @@ const CHECK: u8 = 0;
 const WRITE: u8 = 1;
 const SHINGLES: usize = 32;
 const REPLY_BYTES: usize = 96;
-/// Number of shingles that a near copy shares with the stored text; 17 are enough.
+/// Number of shingles that a near copy shares with the stored text; a server requires 17.
 const SHARED: usize = 22;
 /// The list (flag) that texts are written to.
 pub(crate) const FLAG: u8 = 1;
