@@ -1,5 +1,5 @@
-//! Datagrams are decoded or dropped, and decoded datagrams encode to the same bytes. Texts are whitelists or are
-//! refused.
+//! Datagrams are decoded or dropped, and decoded datagrams encode to the same bytes. Texts are parsed as
+//! whitelists or refused.
 
 use bruit_protocols::dcc::whitelist::{self, ENTRIES_MAX};
 use bruit_protocols::dcc::{Ask, Header, ITEMS_MAX, Item, Reply, Request, Totals};

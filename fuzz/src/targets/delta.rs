@@ -1,4 +1,4 @@
-//! Random bytes after a valid header do no harm, and applying an encoded delta produces its target.
+//! Random bytes after a valid header cause no panic, and applying an encoded delta produces its target.
 
 use bruit_filters::bloom::{ClassicalFilter, OneLineFilter};
 use bruit_filters::counting::{CountingFilter, Extension, OneLineCounts};

@@ -1,5 +1,5 @@
-//! Decoded objects encode to the same bytes, and applying decoded events does no harm. The first byte selects the
-//! decoder.
+//! Decoded objects encode to the same bytes, and applying decoded events does not panic. The first byte selects
+//! the decoder.
 
 use std::cell::RefCell;
 
@@ -17,7 +17,7 @@ use bruit_filters::FingerprintKey;
 
 const KEY: FingerprintKey = FingerprintKey::narrow([5; 16]);
 const START: Time = Time(4_000 * Realm::SPAM_EPOCH_SECONDS);
-/// Number of events after which the clearinghouse is replaced. Failures can thus be reproduced.
+/// Number of events after which the clearinghouse is replaced, so that a failure depends on few inputs.
 const EVENTS: u32 = 256;
 
 thread_local! {

@@ -1,4 +1,4 @@
-//! Decoded flow counters can be queried and merged, and parsing lists of fields and values does no harm.
+//! Decoded flow counters can be queried and merged, and parsing lists of fields and values does not panic.
 
 use bruit_forensics::flows::{Identity, Key, SavedFlows};
 

@@ -1,4 +1,4 @@
-//! The store does not panic, whatever bytes a journal file or snapshot contains. A store that opens once opens again.
+//! The store does not panic for any contents of a journal file or snapshot. A store that opens once opens again.
 //!
 //! The first byte of the input selects the kind of file, a journal file or a snapshot, and the checksums to correct,
 //! because random bytes never have valid ones.
@@ -18,7 +18,7 @@ const RECORD_HEADER_BYTES: usize = 32;
 /// Maximum size of states to open. Blocks of zeros can represent far more bytes than the input has.
 const STATE_BYTES_MAX: u64 = 64 << 20;
 
-/// A machine that appends its events.
+/// A state machine that appends its events. Its state is all bytes so far.
 struct Bytes(Vec<u8>);
 
 impl Machine for Bytes {
@@ -123,7 +123,7 @@ fn fix_blocks(file: &mut [u8], seed: u64) {
         let bytes = match length {
             // The trailer, which contains the length of the state.
             0 => 8,
-            // A block of zeros, which are not written.
+            // A block of zeros. Only their number is stored.
             0x8000_0000.. => 0,
             _ => length as usize,
         };
@@ -133,7 +133,7 @@ fn fix_blocks(file: &mut [u8], seed: u64) {
     }
 }
 
-/// Writes the checksum of the bytes before `end` after them, if it fits.
+/// Writes the checksum of the bytes before `end` at `end`, if there is room.
 fn fix(bytes: &mut [u8], end: usize, seed: u64) {
     if let Some((covered, rest)) = bytes.split_at_mut_checked(end)
         && let Some(place) = rest.first_chunk_mut::<8>()

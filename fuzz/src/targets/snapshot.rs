@@ -44,7 +44,7 @@ fn restored<S: Snapshot>(mut bytes: &[u8], work: impl FnOnce(&mut S)) {
     assert_eq!(structure.logged_lines(), 0);
     let read = before.len() - bytes.len();
     assert_eq!(again.len(), read, "as many bytes are written as were read");
-    // More lines of an expiring generation may be cleared than in the snapshot.
+    // The restored structure may have cleared more lines of an expiring generation than the snapshot.
     if before[7] != 4 {
         assert_eq!(again, before[..read], "equal contents are equal bytes");
     }

@@ -1,4 +1,4 @@
-//! Summary updates do no harm, and decoded updates encode to the same bytes.
+//! Summary updates cause no panic, and decoded updates encode to the same bytes.
 
 use bruit_filters::FingerprintKey;
 use bruit_filters::hash::FingerprintHash;
