@@ -50,7 +50,7 @@ http.listen = "127.0.0.1:$(http_port "$1")"
 EOF
 }
 
-# The part that makes it a node of the cluster: the broker's servers, nearest first, and the keys of the other nodes.
+# The part of a node's configuration for the cluster: the broker's servers, its own first, and the other nodes' keys.
 cluster_config() {
     cat <<EOF
 
@@ -95,7 +95,7 @@ stop_node() {
     rm "$directory/node-$1.pid"
 }
 
-# The first start of a node creates its key. Node 1 also founds the realm; the others are given its realm file.
+# Starts node $1 once, which creates its key, and stops it. Node 1 also creates the realm, which the others join.
 found() {
     node_config "$1" >"$directory/node-$1.toml"
     if [ "$1" = 1 ]; then
@@ -131,7 +131,7 @@ for number in 1 2 3; do wait_for_node "$number"; done
 
 here=$(dirname "$0")
 cat <<EOF
-Three nodes, each with all of the data:
+Three nodes are running, each with all of the data:
 
   http://127.0.0.1:$(http_port 1)   http://127.0.0.1:$(http_port 2)   http://127.0.0.1:$(http_port 3)
 
