@@ -124,7 +124,7 @@ fn ring_accuracy(report: &mut Report) -> io::Result<()> {
     let events = zipf(1_000_000, 1_000_000, 4);
     let mut truth: HashMap<u64, u32> = HashMap::new();
     events.iter().for_each(|&event| *truth.entry(event).or_default() += 1);
-    // 32 bits per key and generation, and eight generations share the lines.
+    // Each key gets 32 bits in each of the eight generations, which share the lines.
     let mut ring = CountsRing::new(truth.len() * 32 * 8 / 512, KeyId(0), 0);
     events.iter().for_each(|&event| ring.insert(&key(event)));
     let (over, under) = errors(|key| ring.count(key), &truth);

@@ -113,8 +113,8 @@ fn accuracy(report: &mut Report, ranks: &[u32], truth: &[u64], bytes: u64) -> io
     let classical = compared(&|rank| f64::from(cells.count(&key(rank as u64))));
     for (index, band) in likely.iter().enumerate() {
         let note = format!(
-            "{} flows; bias {:+.3}; by the mean {:.3}; {:.1} % in the interval; refined counts: {:.5} in lines ({} KiB), {:.5} in \
-             16-bit cells",
+            "{} flows; bias {:+.3}; error of the mean estimate {:.3}; {:.1} % within the interval; \
+             error of refined counts: {:.5} in lines ({} KiB), {:.5} in 16-bit cells",
             band.flows,
             band.bias,
             mean[index].mean_error,

@@ -38,7 +38,8 @@ fn space(report: &mut Report, bytes: usize, features: usize, target: f64) -> io:
     let ns = time(|| all.chunks(features).for_each(|owner| stored += table.add(owner, features).stored_total() as u64));
     let per_feature = table.bytes() as f64 / stored as f64;
     let note = format!(
-        "{per_feature:.3} per feature at load {:.3}, {} lost, {} of {} not taken; filled at {:.0} ns and {:.3} moves each",
+        "{per_feature:.3} per feature at load {:.3}; {} features evicted, {} of {} not stored; \
+         {:.0} ns and {:.3} moves per insert",
         table.load(),
         table.evictions(),
         all.len() as u64 - stored,
@@ -106,6 +107,6 @@ fn insert(table: &mut OwnerTable, features: &[Feature], name: &str) -> Figure {
     let ns = time(|| features.chunks(FEATURES).for_each(|owner| _ = table.add(owner, FEATURES)));
     let each = |total: u64| total as f64 / features.len() as f64;
     let (moves, lost) = (each(table.kicks() - kicks), each(table.evictions() - evictions));
-    let note = format!("{moves:.3} moves and {lost:.3} lost each, load {:.3} after", table.load());
+    let note = format!("per insert {moves:.3} moves and {lost:.3} evictions; load {:.3} afterwards", table.load());
     Figure::new(name, ns / features.len() as f64, Target::None, note)
 }

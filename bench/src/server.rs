@@ -54,7 +54,7 @@ pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
     footprint::figures(report, &rounds, &processors, &of_footprint)?;
     for (name, count) in [
         ("requests to the server without an answer", &rounds.lost),
-        ("checks of signatures that were reported and are not known", &rounds.forgotten),
+        ("checks of reported signatures that were not known", &rounds.forgotten),
     ] {
         let note = format!("of {} requests", rounds.requests.get());
         report.add(Figure::new(name, count.get() as f64, Target::AtMost(0.0), note))?;

@@ -69,7 +69,7 @@ pub(super) fn equal_memory(report: &mut Report) -> io::Result<()> {
     let cells = PAYLOADS * shape(LEVELS).digests_of(PAYLOAD_BLOCKS) as u64 * EQUAL_BITS_PER_DIGEST;
     let (flat, hierarchical) = (filled(1, cells, EQUAL_HASHES), filled(LEVELS, cells, EQUAL_HASHES));
     let note = format!(
-        "survey's BBF and HBF; basic rates here {:.4} and {:.4}",
+        "survey's rates for BBF and HBF; measured basic rates {:.4} and {:.4}",
         flat.chance(0).rate,
         hierarchical.chance(0).rate
     );

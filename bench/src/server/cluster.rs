@@ -56,7 +56,7 @@ pub(crate) fn figure(report: &mut Report, folder: &Path, founded: &ClusterConfig
     }
     let ratio = median(rounds.iter().map(|(one, two)| two / one));
     let note = format!(
-        "DCC queries of 3 sums; node and clients of each on one processor; {:.0} and {:.0} checks/s",
+        "DCC queries with 3 checksums; each node shares a processor with its clients; {:.0} and {:.0} checks/s",
         median(rounds.iter().map(|(one, _)| *one)),
         median(rounds.iter().map(|(_, two)| *two)),
     );

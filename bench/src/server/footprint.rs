@@ -67,7 +67,7 @@ pub(crate) fn figures(report: &mut Report, rounds: &Rounds, processors: &Process
     known.report_to(&subject, rounds, |kind, signatures| {
         let after = size()?;
         let more = after.0.saturating_sub(before.0) as f64 / MIB;
-        let note = format!("{more:.0} MiB more in use of a budget of {MEMORY}; {} lost so far", rounds.lost.get());
+        let note = format!("{more:.0} MiB more memory, budget {MEMORY}; {} requests lost so far", rounds.lost.get());
         let disk = after.1.saturating_sub(before.1) as f64 / signatures as f64;
         report.add(Figure::new(format!("bytes of disk per {kind}, {signatures} of them"), disk, Target::None, note))?;
         before = after;
@@ -75,7 +75,7 @@ pub(crate) fn figures(report: &mut Report, rounds: &Rounds, processors: &Process
     })?;
     let end = size()?;
     let note = format!(
-        "{:.0} before; {:.0} MiB of disk, {:.0} before",
+        "{:.0} at start; {:.0} MiB of disk, {:.0} at start",
         start.0 as f64 / MIB,
         end.1 as f64 / MIB,
         start.1 as f64 / MIB

@@ -45,14 +45,14 @@ fn curl(arguments: &[&str]) -> (u16, String) {
     (status.parse().unwrap_or_else(|_| panic!("{arguments:?}: {output:?}")), body.to_owned())
 }
 
-/// Requests an administrative path, with more arguments for `curl`, and returns the status.
+/// Requests an administrative path with additional `curl` arguments, and returns the status.
 fn ask(base: &str, path: &str, more: &[&str]) -> u16 {
     let url = format!("{base}{path}");
     let method = if path == "/v1/clock/accept" { "POST" } else { "GET" };
     curl(&[&["-X", method, &url], more].concat()).0
 }
 
-/// Reports a message, with more arguments for `curl`.
+/// Reports a message with additional `curl` arguments.
 fn report(base: &str, more: &[&str]) -> u16 {
     let (url, message) = (format!("{base}/v1/report"), format!("@{}", testdata("razor/text.eml").display()));
     curl(&[&["-H", "Content-Type: message/rfc822", "--data-binary", &message, &url], more].concat()).0

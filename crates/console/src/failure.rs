@@ -19,7 +19,7 @@ pub const INTERRUPTED: u8 = 130;
 /// Exit code if some inputs could not be read.
 pub const FAULTS: u8 = 2;
 
-/// Returns a failure for invalid input, or for a server that refuses.
+/// Returns a failure for invalid input, or for a request that a server refused.
 pub fn bad_input(error: impl Display) -> Failure {
     Failure::BadInput(error.to_string())
 }

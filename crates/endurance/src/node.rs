@@ -212,7 +212,7 @@ impl Node {
         Ok(self.admin()?.stats()?.health)
     }
 
-    /// Confirms the server's clock, as an operator does.
+    /// Confirms the server's clock with `bruit store accept-clock`, as an operator does.
     pub(crate) fn accept_clock(&self) -> Result<()> {
         let program = Command::new(&self.bruit)
             .args(["store", "accept-clock", "--server", &format!("http://{}", self.http)])

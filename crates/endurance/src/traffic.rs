@@ -27,7 +27,7 @@ pub(crate) struct Traffic {
     /// Nodes without traffic at the moment: down, or with a doubtful clock.
     pub(crate) is_quiet: Vec<AtomicBool>,
     is_over: AtomicBool,
-    /// Held shared while a request is sent and recorded, and exclusively while nodes are compared with the model.
+    /// Lock, held shared while a request is sent and recorded, and exclusively while nodes are compared with the model.
     under_way: RwLock<()>,
     next: AtomicU64,
     flooded: AtomicU64,

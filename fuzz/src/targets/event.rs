@@ -68,8 +68,8 @@ fn same(bytes: &[u8], reader: &Reader<'_>, encode: impl FnOnce(&mut Vec<u8>)) {
     assert_eq!(out, bytes[..bytes.len() - reader.left()]);
 }
 
-/// Decodes trust. Crafted bytes may have reporters in unusual positions, but after one round of encoding the bytes stay
-/// the same.
+/// Decodes the trust records. Crafted bytes may have reporters at unusual positions, so the first encoding may differ
+/// from the input. Decoding and encoding again must then change nothing.
 fn trust(bytes: &[u8]) {
     let decode = |bytes: &[u8]| Trust::decode(Policy::default(), 1 << 20, &mut Reader::new(bytes));
     let Ok(mut trust) = decode(bytes) else { return };
