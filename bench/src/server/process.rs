@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 
 /// Maximum time for a server to stop before it is killed.
 const STOPPING: Duration = Duration::from_secs(20);
-/// Interval between checks whether a server has exited.
+/// Interval at which to check whether a server has exited.
 const STOPPING_STEP: Duration = Duration::from_millis(10);
 
 /// Assignment of processors: the bench runs on the first, servers on the last, so that they do not compete. When this

@@ -24,8 +24,8 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Returns the allowed number of listings reported as revoked: ten times the planned rate. No book may exceed that
-    /// rate, one in 10,000.
+    /// Returns the allowed number of listings reported as revoked: ten times the maximum rate planned for a book, which
+    /// is one in 10,000.
     pub(crate) const fn missed_max(&self) -> usize {
         self.compared as usize / 1_000 + 2
     }

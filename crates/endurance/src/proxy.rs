@@ -1,4 +1,4 @@
-//! A TCP forwarder between two processes that can be cut.
+//! A TCP forwarder that can cut the connection between two processes.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -133,7 +133,7 @@ impl<'scope, 'env, A: Send + 'env, F: Fn(&[u8]) -> A + Sync> Pipeline<'scope, 'e
         Self { scope, ask, jobs, work, threads: 0, threads_max, waiting: VecDeque::new() }
     }
 
-    /// Waits until fewer messages are in flight than the limits allow, then queues a message.
+    /// Waits until the limits allow one more message in flight, then queues the message.
     fn ask(&mut self, message: &Message<'_>, print: &mut Print<'_, A>) -> Result<(), Failure> {
         while self.is_full(message.bytes.len()) {
             self.print_first(print)?;
