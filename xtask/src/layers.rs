@@ -109,7 +109,7 @@ fn faults(crates: &BTreeSet<String>, dependencies: &[Dependency]) -> Vec<String>
     unknown.chain(dependencies.iter().filter_map(fault)).collect()
 }
 
-/// Returns the violation by one dependency, if it is one. [`faults`] reports crates without a row.
+/// Returns the violation that a dependency causes, if any. [`faults`] reports crates without a row.
 fn fault(dependency: &Dependency) -> Option<String> {
     let Dependency { from, to, for_tests } = dependency;
     position(from).zip(position(to))?;

@@ -320,7 +320,10 @@ impl Bulk {
         writeln!(output, "    one-line, upper bound             {}", scientific(self.one_line))?;
         if self.threshold >= 1 << CELL_BITS {
             let bits = u32::BITS - self.threshold.leading_zeros();
-            writeln!(output, "    Cells of {CELL_BITS} bits count to 15: classical counts need {bits} bits per cell.")?;
+            writeln!(
+                output,
+                "    Cells of {CELL_BITS} bits count to 15; this threshold needs classical cells of {bits} bits."
+            )?;
         }
         writeln!(
             output,
