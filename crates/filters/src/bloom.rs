@@ -52,7 +52,7 @@ pub trait MembershipFilter: Sized {
     /// Adds all keys of `other` by OR.
     ///
     /// # Errors
-    /// [`Mismatch`] if the filters have different parameters; nothing is changed then.
+    /// [`Mismatch`] if the filters have different parameters; nothing is changed in that case.
     fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
         self.merge_all(&[other])
     }
@@ -66,7 +66,7 @@ pub trait MembershipFilter: Sized {
     /// Adds all keys of all `others` in one pass over memory.
     ///
     /// # Errors
-    /// [`Mismatch`] if any filter has different parameters; nothing is changed then.
+    /// [`Mismatch`] if any filter has different parameters; nothing is changed in that case.
     fn merge_all(&mut self, others: &[&Self]) -> Result<(), Mismatch>;
 
     /// Returns m, the number of bits.

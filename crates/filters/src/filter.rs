@@ -58,7 +58,7 @@ impl Filter {
     /// ```
     ///
     /// # Errors
-    /// As [`with_rate`](Self::with_rate).
+    /// The same as for [`with_rate`](Self::with_rate).
     pub fn keyed(key: FingerprintKey, capacity: u64, rate: f64) -> Result<Self, CreateError> {
         let plan = MembershipPlan::new(Layout::OneLine, capacity, Goal::Rate(rate))?;
         if plan.lines().is_some_and(|lines| lines > LINES_MAX as u64) {
@@ -117,7 +117,7 @@ impl Filter {
     /// Adds an item by its fingerprint, which was made under the key with id `key_id`.
     ///
     /// # Errors
-    /// [`WrongKey`] if that is not the key of the filter; nothing is changed then.
+    /// [`WrongKey`] if the filter has another key; nothing is changed in that case.
     pub fn insert_fingerprint(&mut self, key_id: KeyId, fingerprint: &Fingerprint) -> Result<(), WrongKey> {
         ensure_key(self.filter.key_id(), key_id)?;
         self.filter.insert(fingerprint);
@@ -140,7 +140,7 @@ impl Filter {
     /// ```
     ///
     /// # Errors
-    /// [`WrongKey`] if that is not the key of the filter.
+    /// [`WrongKey`] if the filter has another key.
     pub fn contains_fingerprint(&self, key_id: KeyId, fingerprint: &Fingerprint) -> Result<bool, WrongKey> {
         ensure_key(self.filter.key_id(), key_id)?;
         Ok(self.filter.contains(fingerprint))
@@ -149,7 +149,7 @@ impl Filter {
     /// Adds all items of `other`.
     ///
     /// # Errors
-    /// [`Mismatch`] if the filters have different keys or sizes; nothing is changed then.
+    /// [`Mismatch`] if the filters have different keys or sizes; nothing is changed in that case.
     pub fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
         self.filter.merge(&other.filter)
     }

@@ -16,11 +16,11 @@ use crate::hash::finalise;
 
 /// The input that [`FingerprintKey::id`] hashes. Part of the file format, because key ids are stored.
 const WIDE_KEY_ID_LABEL: &[u8] = b"bruit key id v1";
-/// The label for narrow keys. It differs from the wide one: a wide and a narrow key of the same secret make
-/// incompatible filters.
+/// The label for narrow keys. It differs from the label for wide keys, because a wide and a narrow key of the same
+/// secret make incompatible filters.
 const NARROW_KEY_ID_LABEL: &[u8] = b"bruit narrow key id v1";
 
-/// The keyed hash of a key.
+/// The hash of a key, computed under a secret [`FingerprintKey`].
 ///
 /// `high` selects the line or slot in a filter; `low`, or a mixture of both words (see [`crate::hash`]), selects the
 /// bits within it.
@@ -67,7 +67,7 @@ impl Fingerprint {
     }
 }
 
-/// The secret key that fingerprints are made with. Filters merge only if they were filled under the same one.
+/// The secret key under which fingerprints are made. Filters merge only if they were filled under the same key.
 ///
 /// ```
 /// use bruit_filters::FingerprintKey;
@@ -169,8 +169,8 @@ mod tests {
             assert_eq!(fingerprint, Fingerprint::narrow(fingerprint.high()));
             assert_ne!(fingerprint.low(), wide.fingerprint(&bytes).low());
         }
-        // Stored and sent bytes depend on the finaliser of SplitMix64; the first outputs of SplitMix64 are its known
-        // answers.
+        // Stored and sent bytes depend on this finaliser. It is that of SplitMix64, so the expected values are the
+        // first outputs of SplitMix64.
         assert_eq!(Fingerprint::narrow(0x9e37_79b9_7f4a_7c15).low(), 0xe220_a839_7b1d_cdaf);
         assert_eq!(Fingerprint::narrow(0x3c6e_f372_fe94_f82a).low(), 0x6e78_9e6a_a1b9_65f4);
     }

@@ -1,8 +1,8 @@
 //! The inner loops: one definition in portable Rust and one in AVX2, chosen at run time, with identical results.
 //!
 //! All `unsafe` code of this crate is here: whole-line loads and stores in [`avx2`], the calls into it after the
-//! processor was checked, the prefetch hint, and the comparison in [`bytes`]. Its interface is functions over slices
-//! and arrays.
+//! processor was checked, the prefetch hint, and the comparison in [`bytes`]. The interface of this module consists of
+//! functions over slices and arrays.
 //!
 //! The loops process batches. At any moment the lines of [`IN_FLIGHT`] keys are being prefetched, so that the cost of a
 //! key is limited by memory throughput, not latency. Lines are prefetched into the *second* level of the cache, which
@@ -18,7 +18,7 @@ pub(crate) mod ring;
 
 use crate::lines::Line;
 
-/// Number of keys prefetched ahead. 32 is a seventh slower, 128 no faster.
+/// Number of keys prefetched ahead. With 32, batches are a seventh slower; with 128, they are no faster.
 pub const IN_FLIGHT: usize = 64;
 
 /// Maximum number of lines (1 MiB) of a filter that fits the second-level cache. Prefetching would only slow it down.
@@ -95,7 +95,7 @@ pub(crate) fn pipelined<L, T, P: Copy + Default>(
     }
 }
 
-/// [`pipelined`] for layouts in which a key has one line.
+/// Runs [`pipelined`] for a layout in which a key has one line.
 #[inline(always)]
 fn by_line<L: AsRef<[Line]>, T>(
     lines: L,

@@ -1,7 +1,7 @@
 //! The memory of a filter: an array of 64-byte lines, on huge pages if it is large enough to benefit from them.
 //!
-//! Lines are read as a slice. The only way to a mutable line is a method that names the lines that will change
-//! ([`Lines::changing`] and its variants), so that a running snapshot can save their old content first.
+//! Lines are read as a slice. Mutable access requires the indices of the lines that will change ([`Lines::changing`]
+//! and its variants), so that a running snapshot can save their old content first.
 
 use std::io::{self, Read};
 use std::ops::{Deref, Range};
@@ -43,10 +43,11 @@ impl From<OutOfMemory> for io::Error {
     }
 }
 
-/// Lines to read from an input at a time.
+/// Number of lines to read from an input at a time.
 const STEP_LINES: usize = 1024;
 
-/// A zeroed array of lines of fixed size. Equality compares only the lines; a clone does not copy a running snapshot.
+/// An array of lines, of fixed size and initially zeroed. Equality compares only the lines; a clone does not copy a
+/// running snapshot.
 pub struct Lines {
     memory: Memory,
     /// The undo log of a running snapshot.
@@ -94,11 +95,11 @@ impl Lines {
     /// length of the array, the key finds a copy of its former line.
     ///
     /// # Panics
-    /// As [`new`](Self::new) does.
+    /// The same as for [`new`](Self::new).
     pub(crate) fn repeated(&self, factor: usize) -> Self {
         let count = self.len().checked_mul(factor).expect("a filter fits the address space");
         let mut repeated = Self::new(count);
-        // The new lines are zeroed already, and pages never touched use no memory.
+        // Skips zero lines: the new lines are already zeroed, and untouched pages use no memory.
         for (copies, line) in repeated.all_mut().chunks_exact_mut(factor.max(1)).zip(self.iter()) {
             if *line != Line::default() {
                 copies.fill(*line);

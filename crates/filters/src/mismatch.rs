@@ -1,4 +1,4 @@
-//! The error of merging two filters with different parameters.
+//! The error for merging two filters with different parameters.
 
 use std::fmt::Display;
 
@@ -6,7 +6,7 @@ use std::fmt::Display;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("filter parameters differ: {what} is {theirs}, expected {ours}")]
 pub struct Mismatch {
-    /// The parameter.
+    /// Name of the parameter.
     pub what: &'static str,
     /// Its value in the filter to merge into.
     pub ours: String,

@@ -17,7 +17,7 @@
 //!
 //! ```text
 //! line     64 bytes, 17 slots of a check (8 bits), a tag (20 bits, 0 = empty) and a part (2 bits)
-//! feature  its line, and another that follows from the first and the check; the slot lies in either
+//! feature  has two lines, the second computed from the first and the check; its slot lies in one of them
 //! insert   into the emptier of the two; if both are full, slots move to their other lines (cuckoo hashing)
 //! age      numbers are allocated in order; slots of expired owners are free, and swept before their tags are reused
 //! ```

@@ -25,7 +25,7 @@ use crate::varint;
 /// Maximum number of elements, so that at least two bits of a gap are plain. A longer slice does not fit any memory.
 const COUNT_MAX: u64 = (1 << 62) - 1;
 
-/// Returns the number of low bits of a gap that are written as they are, for `count` numbers in 1..=[`COUNT_MAX`].
+/// Returns the number of low bits of a gap that are written verbatim, for `count` numbers in 1..=[`COUNT_MAX`].
 ///
 /// The rest of the gap, divided by 2^bits, is written in unary: one to two bits on average if the numbers spread over
 /// all 64 bits, and at most twice `count` bits in total for any distribution.
@@ -36,7 +36,7 @@ const fn plain_bits(count: u64) -> u32 {
 /// Appends the encoding of `highs`, which must be in ascending order without duplicates.
 ///
 /// # Panics
-/// If they are not.
+/// If `highs` is not in ascending order or has duplicates.
 pub fn encode_sorted(highs: &[u64], out: &mut Vec<u8>) {
     let count = highs.len() as u64;
     varint::put(count, out);
@@ -161,10 +161,10 @@ mod tests {
     #[test]
     fn the_bytes_are_as_documented() {
         assert_eq!(encoded(&[]), [0]);
-        // One number: a zero or a one for its top bit, in unary, and 63 bits.
+        // One number: its top bit in unary (0 is "1", 1 is "01"), then 63 bits.
         assert_eq!(encoded(&[5]), [1, 0b1011, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(encoded(&[1 << 63]), [1, 0b10, 0, 0, 0, 0, 0, 0, 0, 0]);
-        // Three numbers: gaps of 1, 2 and 0, each a one and 62 bits.
+        // Three numbers, with gaps of 1, 2 and 0. Each gap is a one and 62 bits.
         let rest = [0b10, 0, 0, 0, 0, 0, 0, 0b0100_0000, 0, 0, 0, 0, 0, 0, 0, 0];
         assert_eq!(encoded(&[1, 4, 5]), [&[3, 0b11, 0, 0, 0, 0, 0, 0, 0b1000_0000][..], &rest].concat());
     }
@@ -222,7 +222,7 @@ mod tests {
             let entropy =
                 (64.0 + (1.0 - n.ln()) / 2f64.ln() - (2.0 * std::f64::consts::PI * n).log2() / (2.0 * n)) / 8.0;
             println!("{count}: {bytes:.3} bytes each, {:.4} of the entropy", bytes / entropy);
-            assert!(bytes <= entropy * ratio_max, "{count}: {bytes} bytes, and {entropy:.2} would do");
+            assert!(bytes <= entropy * ratio_max, "{count}: {bytes} bytes, but the entropy is {entropy:.2}");
         }
     }
 }

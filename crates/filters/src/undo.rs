@@ -39,7 +39,7 @@ impl Undo {
         }
     }
 
-    /// Appends the old content of the next of `lines`, at most `limit`, and returns their number.
+    /// Appends the old content of the next lines, at most `limit` of them, and returns their number.
     pub(crate) fn append_next(&mut self, lines: &[Line], limit: usize, out: &mut Vec<u8>) -> usize {
         let start = self.next;
         self.next = start.saturating_add(limit).min(lines.len());

@@ -33,7 +33,7 @@ pub(crate) fn take(bytes: &mut &[u8], field: &'static str) -> Result<u64, FileEr
             return Ok(value);
         }
     }
-    unreachable!("the last byte that fits is the last or is refused")
+    unreachable!("the loop returns at the last byte at the latest")
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ fn fingerprints(names: impl IntoIterator<Item = u32>) -> Vec<Fingerprint> {
     names.into_iter().map(|name| key().fingerprint(&name.to_le_bytes())).collect()
 }
 
-/// One empty filter of each shape: every kind, widths that straddle words, arrays of one and of several blocks.
+/// Returns one empty filter of each shape: every kind, widths that straddle words, arrays of one and of several blocks.
 fn shapes() -> Vec<StoredFilter> {
     let hash = |cells, hashes| FingerprintHash::new(cells, hashes, 40, key().id());
     let counting = |cells, extension, bits| CountingFilter::new(hash(cells, 3), extension, bits).unwrap();
@@ -113,7 +113,7 @@ proptest! {
     ) {
         for shape in shapes() {
             let base = filled(&shape, before.clone());
-            // Covers more than growth: any two states have a delta.
+            // The target need not contain the base: any two states have a delta.
             let target = if is_growth { filled(&base, after.clone()) } else { filled(&shape, after.clone()) };
             assert_leads(&base, &target, &delta_of(&base, &target));
         }
@@ -371,7 +371,7 @@ fn deltas_are_about_as_short_as_the_change() {
     }
 }
 
-/// Returns zeros · H(flips / zeros).
+/// Returns the entropy of the change: zeros · H(flips / zeros).
 fn entropy_bits(base: &OneLineFilter, target: &OneLineFilter) -> f64 {
     let zeros = (base.bits() - base.ones()) as f64;
     let share = (target.ones() - base.ones()) as f64 / zeros;

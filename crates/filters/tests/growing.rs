@@ -99,7 +99,7 @@ proptest! {
     fn a_membership_ring_that_just_grew_answers_as_before(steps in steps(), factor in factors(), bits in 40..=64_u32) {
         let ring = MembershipRing::new(777, bits, KEY.id(), 12);
         let [stays, mut grows] = lives(ring, &steps, &[], factor);
-        // The keys include absent ones: even the false positives are the same.
+        // The keys include absent ones, so this compares false positives as well.
         for key in keys(0, 6_000) {
             prop_assert_eq!(grows.check(&key), stays.check(&key));
         }
@@ -264,7 +264,7 @@ fn a_grown_ring_keeps_its_reported_rate() {
     let absent = keys(1 << 40, 400_000);
     let found = absent.iter().filter(|key| !ring.check(key).is_empty()).count() as f64 / absent.len() as f64;
     let told = ring.estimated_rate();
-    assert!((found / told - 1.0).abs() < 0.15, "{found:e} where {told:e} was told");
+    assert!((found / told - 1.0).abs() < 0.15, "{found:e} where {told:e} was estimated");
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn refined_differences_bound_all_reports() {
     for ((count, highest), truth) in counts.iter().zip(&highest).zip(&truth) {
         assert!((63.min(*truth)..=*highest).contains(count), "{truth} reports, {count}, at most {highest}");
     }
-    assert!(counts != highest, "the refined extension is worth something");
+    assert!(counts != highest, "the refined extension makes some counts lower");
 }
 
 #[test]
@@ -262,7 +262,7 @@ fn a_merged_filter_lists_up_to_1024_origins() {
     let refused = file::decode(&mut &*bytes, LIMIT).unwrap_err();
     assert!(matches!(refused, FileError::InvalidField { field: "the number of origins", value: 1025 }), "{refused}");
     for count in [0, ORIGINS_MAX + 1] {
-        assert!(with_origins(count).is_err(), "what no reader accepts is not written");
+        assert!(with_origins(count).is_err(), "a history that no reader accepts is not written");
     }
 }
 

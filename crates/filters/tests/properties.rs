@@ -77,7 +77,7 @@ proptest! {
             let mut found = vec![true; asked.len()];
             pair.is_spam_batch(&asked, &mut found);
             assert!(asked.iter().zip(&found).all(|(key, &found)| pair.is_spam(key) == found));
-            assert!(revoked.iter().all(|key| !pair.is_spam(key)), "what was revoked is not spam");
+            assert!(revoked.iter().all(|key| !pair.is_spam(key)), "a revoked key is not spam");
             found
         });
         prop_assert_eq!(&answers[0], &answers[1]);

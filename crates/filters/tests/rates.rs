@@ -16,7 +16,7 @@ use bruit_filters::sizing::{
 };
 use bruit_filters::{Fingerprint, FingerprintKey, KeyId};
 
-/// Numbers of keys.
+/// The sizes of the measured filters, in keys.
 const SIZES: [u64; 3] = [1_000, 30_000, 1_000_000];
 const ABSENT: u64 = 1_000_000;
 const STANDARD_ERRORS: f64 = 4.0;

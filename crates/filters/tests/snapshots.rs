@@ -40,7 +40,7 @@ trait Subject: Snapshot + Clone + PartialEq + std::fmt::Debug {
 
     fn change(&mut self, change: Change);
 
-    /// Calls all methods that only read.
+    /// Calls all methods that do not change the structure.
     fn ask(&self);
 }
 

@@ -125,7 +125,7 @@ impl<H: HashFamily> Summary<H> {
     /// Removes a key that was added. A cell at its maximum stays there, and its bit stays set.
     ///
     /// # Errors
-    /// [`RemoveError`] if the key cannot have been added; nothing is changed then.
+    /// [`RemoveError`] if the key cannot have been added; nothing is changed in that case.
     pub fn remove(&mut self, key: &H::Key) -> Result<(), RemoveError> {
         self.counts.remove(key)?;
         self.cells_at_zero(key).into_iter().for_each(|cell| self.flip(cell));
@@ -176,7 +176,7 @@ impl<H: HashFamily> Published<H> {
     /// Creates a copy of the bits of an empty cache.
     ///
     /// # Errors
-    /// As [`Summary::new`].
+    /// The same as for [`Summary::new`].
     pub fn new(hash: H) -> Result<Self, ShapeError> {
         ensure_cells(&hash)?;
         Ok(Self { bits: ClassicalFilter::new(hash), applied: 0 })
@@ -185,7 +185,7 @@ impl<H: HashFamily> Published<H> {
     /// Applies the next update.
     ///
     /// # Errors
-    /// [`UpdateError`] if it is not the next update, or belongs to a summary of another size; nothing is changed then.
+    /// [`UpdateError`] if it is not the next update, or belongs to a summary of another size; nothing is changed in that case.
     pub fn apply(&mut self, update: &Update) -> Result<(), UpdateError> {
         let ours = self.bits.bits();
         if update.cells != ours {
@@ -276,7 +276,7 @@ fn ensure_cells(hash: &impl HashFamily) -> Result<(), ShapeError> {
     }
 }
 
-/// Returns an upper bound of the probability that any of `cells` cells of `cell_bits` bits overflows with `keys` keys:
+/// Returns an upper bound on the probability that any of `cells` cells of `cell_bits` bits overflows with `keys` keys:
 /// m times the probability that a given cell is incremented at least 2^w times.
 ///
 /// Fan et al. bound it further, by m·(e·ln 2 / 16)^16 = 1.37·10^-15·m for cells of four bits and at most (ln 2)·m/n

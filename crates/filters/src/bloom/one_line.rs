@@ -48,14 +48,14 @@ impl OneLineFilter {
     /// Creates an empty filter of `lines` lines with k = `hashes`; see [`crate::sizing`] for how to choose them.
     ///
     /// # Panics
-    /// If `lines` is 0 or does not fit 32 bits, `hashes` is not in 1..=[`ONE_LINE_HASHES_MAX`], or `fingerprint_bits`
+    /// If `lines` is 0 or does not fit in 32 bits, `hashes` is not in 1..=[`ONE_LINE_HASHES_MAX`], or `fingerprint_bits`
     /// is outside [`FINGERPRINT_BITS_MIN`]`..=`[`FINGERPRINT_BITS_MAX`].
     #[must_use]
     pub fn new(lines: usize, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Self {
         Self::try_new(lines, hashes, fingerprint_bits, key_id).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Like [`new`](Self::new), but returns an error where that panics.
+    /// Like [`new`](Self::new), but returns an error instead of panicking.
     ///
     /// # Errors
     /// [`CreateError`] if a parameter is out of range or the memory cannot be allocated.
@@ -88,7 +88,7 @@ impl OneLineFilter {
     /// [`OutOfMemory`].
     ///
     /// # Panics
-    /// As [`from_plan`](Self::from_plan), except for lack of memory.
+    /// The same as for [`from_plan`](Self::from_plan), except for lack of memory.
     pub fn try_from_plan(plan: &MembershipPlan, key_id: KeyId) -> Result<Self, OutOfMemory> {
         let lines = plan.lines().expect("the plan must be for the one-line layout") as usize;
         assert!(lines <= LINES_MAX, "a filter has 1 to 2^32 - 1 lines, not {lines}");
@@ -256,12 +256,12 @@ impl OneLineFilter {
 
 const HALF: usize = HALF_BITS as usize;
 
-/// Entry n: the probability that `count` distinct positions are all set in a half with n ones.
+/// Returns a table. Entry n is the probability that `count` distinct positions are all set in a half with n ones.
 fn rate_by_ones(count: usize) -> [f64; HALF + 1] {
     std::array::from_fn(|ones| half_line_rate(ones as u32, count as u32))
 }
 
-/// Entry n: the number of keys, with `count` positions each, that leaves n ones in a half on average.
+/// Returns a table. Entry n is the number of keys with `count` positions each that set n bits of a half on average.
 fn keys_by_ones(count: usize) -> [f64; HALF + 1] {
     if count == 0 {
         return [0.0; HALF + 1];

@@ -102,7 +102,7 @@ impl<F: MembershipFilter> SpamPair<F> {
     /// Adds the reports and revocations of another pair.
     ///
     /// # Errors
-    /// [`Mismatch`] if either filter differs in a parameter; nothing is changed then.
+    /// [`Mismatch`] if either filter differs in a parameter; nothing is changed in that case.
     pub fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
         self.revoked.ensure_same(&other.revoked)?;
         self.spam.merge(&other.spam)?;

@@ -26,10 +26,11 @@ pub(crate) const HALF_HASHES_MAX: usize = ONE_LINE_HASHES_MAX as usize / 2;
 /// Bits in half a line.
 pub(crate) const HALF_BITS: u32 = 256;
 
-/// Displacement of a repeated position, by its index. All differ, so that two moved positions do not collide again.
+/// Displacement of a repeated position, by its index. All displacements differ, so that two moved positions do not
+/// collide again.
 pub(crate) const DISPLACEMENTS: [u8; HALF_HASHES_MAX] = [0x1d, 0x3b, 0x57, 0x75, 0x93, 0xb1, 0xcf, 0xed];
 
-/// Returns the number of the k positions in each half.
+/// Returns the number of positions in the first and in the second half, k in total.
 #[inline]
 pub(crate) const fn split(k: u32) -> (usize, usize) {
     (k.div_ceil(2) as usize, k as usize / 2)
@@ -42,7 +43,7 @@ pub(crate) fn line_of(lead: u64, lines: usize) -> usize {
 }
 
 /// Returns the words whose bytes are the raw positions. Up to k = 8 the low half of the first word serves the first
-/// half of the line and its high half the second; above, each half of the line has a word of its own.
+/// half of the line and its high half the second. Above k = 8, each half of the line has a word of its own.
 #[inline(always)]
 pub(crate) fn position_words(lead: u64, k: u32) -> (u64, u64) {
     let first = mix(lead, MULTIPLIER_A);

@@ -76,7 +76,7 @@ pub trait Cells: Clone + PartialEq + fmt::Debug {
     /// Adds `other` cell by cell, saturating at the [`top`](Self::top).
     ///
     /// # Errors
-    /// [`Mismatch`] if the shapes differ; nothing is changed then.
+    /// [`Mismatch`] if the shapes differ; nothing is changed in that case.
     fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
         self.merge_all(&[other])
     }
@@ -84,7 +84,7 @@ pub trait Cells: Clone + PartialEq + fmt::Debug {
     /// Adds all `others` cell by cell, saturating at the [`top`](Self::top).
     ///
     /// # Errors
-    /// [`Mismatch`] if any shape differs; nothing is changed then.
+    /// [`Mismatch`] if any shape differs; nothing is changed in that case.
     fn merge_all(&mut self, others: &[&Self]) -> Result<(), Mismatch> {
         others.iter().try_for_each(|other| self.ensure_same(other))?;
         for other in others {

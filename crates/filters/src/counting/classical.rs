@@ -20,7 +20,7 @@ use crate::mismatch::ensure_equal;
 /// Maximum number of hash functions: the cells of one key are held in an array of this size.
 pub const HASHES_MAX: u32 = 64;
 
-/// Up to this number of hash functions a smaller array is used.
+/// Maximum number of hash functions for which a smaller array is used.
 const HASHES_FEW: u32 = 8;
 
 /// The rule for raising the k cells of an inserted key.
@@ -148,7 +148,7 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
         });
     }
 
-    /// Returns an upper bound of the number of insertions of `key`: the minimum of its k cells.
+    /// Returns an upper bound on the number of insertions of `key`: the minimum of its k cells.
     ///
     /// It is never too low, except that counts saturate at the top of a cell. A key that was never inserted has a count
     /// above 0 if other keys share all its cells.
@@ -186,7 +186,7 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
     /// mistake goes undetected and makes the counts of those keys too low by one. Remove only keys that were inserted.
     ///
     /// # Errors
-    /// [`RemoveError`]; nothing is changed then.
+    /// [`RemoveError`]; nothing is changed in that case.
     pub fn remove(&mut self, key: &H::Key) -> Result<(), RemoveError> {
         if self.extension == Extension::Refined {
             return Err(RemoveError::Refined);
@@ -201,11 +201,11 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
 
     /// Adds `other` cell by cell. The result counts the insertions of both.
     ///
-    /// No count is too low, and none is above that of the intuitive extension for all insertions. With the refined
-    /// extension a count may be above *or below* that of one filter that received all insertions.
+    /// No count is too low, and none is higher than in an intuitive filter that received all insertions. With the
+    /// refined extension a count may be above *or below* that of one filter that received all insertions.
     ///
     /// # Errors
-    /// [`Mismatch`] if hash family, extension or cells differ; nothing is changed then.
+    /// [`Mismatch`] if hash family, extension or cells differ; nothing is changed in that case.
     pub fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
         self.merge_all(&[other])
     }
@@ -213,7 +213,7 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
     /// Adds all `others` cell by cell, in one pass over this filter.
     ///
     /// # Errors
-    /// [`Mismatch`] if hash family, extension or cells differ; nothing is changed then.
+    /// [`Mismatch`] if hash family, extension or cells differ; nothing is changed in that case.
     pub fn merge_all(&mut self, others: &[&Self]) -> Result<(), Mismatch> {
         others.iter().try_for_each(|other| self.ensure_same(other))?;
         let cells: Vec<&C> = others.iter().map(|other| &other.cells).collect();
@@ -269,7 +269,7 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
     }
 }
 
-/// The error of removing a key.
+/// The error returned by [`CountingFilter::remove`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoveError {
@@ -286,7 +286,7 @@ mod tests {
     use super::*;
     use crate::hash::Offsets;
 
-    /// A hash family that maps key x to cell x of 100 for every function: k coinciding positions.
+    /// A hash family that maps key x to cell x of 100 for every function, so that all k positions coincide.
     fn coinciding(hashes: usize) -> Offsets {
         Offsets { cells: 100, offsets: vec![0; hashes] }
     }

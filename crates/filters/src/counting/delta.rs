@@ -15,7 +15,7 @@ impl<H: HashFamily, C: Cells> CountingDelta<H, C> {
     /// Creates a delta from received differences.
     ///
     /// # Errors
-    /// As [`CountingFilter::with_cells`].
+    /// The same as for [`CountingFilter::with_cells`].
     pub fn with_cells(hash: H, extension: Extension, differences: C) -> Result<Self, ShapeError> {
         CountingFilter::with_cells(hash, extension, differences).map(Self)
     }
@@ -65,7 +65,7 @@ impl<H: HashFamily + Clone, C: Cells> CountingFilter<H, C> {
             differences.set(cell, growth);
         }
         let delta = CountingDelta::with_cells(self.hash().clone(), self.extension(), differences);
-        Ok(delta.expect("differences have the shape of what they were taken from"))
+        Ok(delta.expect("the differences have the shape of the filter"))
     }
 }
 
@@ -73,13 +73,13 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
     /// Adds a delta received from elsewhere. Each cell saturates at its top.
     ///
     /// # Errors
-    /// [`Mismatch`] if hash family, extension or cells differ; nothing is changed then.
+    /// [`Mismatch`] if hash family, extension or cells differ; nothing is changed in that case.
     pub fn apply_delta(&mut self, delta: &CountingDelta<H, C>) -> Result<(), Mismatch> {
         self.merge(&delta.0)
     }
 }
 
-/// The error of computing a delta between two filters.
+/// The error returned by [`CountingFilter::delta_since`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeltaError {

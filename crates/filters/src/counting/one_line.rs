@@ -43,13 +43,13 @@ impl OneLineCounts {
     /// Creates an empty filter of `lines` lines. One line for every 16 keys, or 32 bits per key, is usual.
     ///
     /// # Panics
-    /// If `lines` is 0 or does not fit 32 bits, or the memory cannot be allocated.
+    /// If `lines` is 0 or does not fit in 32 bits, or the memory cannot be allocated.
     #[must_use]
     pub fn new(lines: usize, key_id: KeyId) -> Self {
         Self::try_new(lines, key_id).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Like [`new`](Self::new), but returns an error where that panics.
+    /// Like [`new`](Self::new), but returns an error instead of panicking.
     ///
     /// # Errors
     /// [`CreateError`] if `lines` is out of range or the memory cannot be allocated.
@@ -70,7 +70,7 @@ impl OneLineCounts {
         counts::insert(Path::best(), lines, &mut self.spill, keys);
     }
 
-    /// Counts `amount` insertions of `key`, with the same result as that many calls of [`insert`](Self::insert).
+    /// Counts `amount` insertions of `key`, with the same result as `amount` calls of [`insert`](Self::insert).
     pub fn insert_many(&mut self, key: &Fingerprint, amount: u32) {
         let index = line_of(key, self.lines.len());
         let line = self.lines.changing_one(index);
@@ -83,7 +83,7 @@ impl OneLineCounts {
         }
     }
 
-    /// Returns an upper bound of the number of insertions of `key`.
+    /// Returns an upper bound on the number of insertions of `key`.
     #[must_use]
     pub fn count(&self, key: &Fingerprint) -> u32 {
         let mut count = [0];
@@ -106,7 +106,7 @@ impl OneLineCounts {
     /// cell may count another key.
     ///
     /// # Errors
-    /// [`Mismatch`] if the filters have different parameters; nothing is changed then.
+    /// [`Mismatch`] if the filters have different parameters; nothing is changed in that case.
     pub fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
         ensure_equal("the number of lines", &self.lines.len(), &other.lines.len())?;
         ensure_equal("the key id", &self.key_id, &other.key_id)?;

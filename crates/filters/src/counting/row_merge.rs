@@ -1,9 +1,9 @@
 //! Line-by-line addition of two filters of one-line counts, such that no count becomes too low.
 //!
 //! Rows that both sides use are added cell by cell. A record of the sum adds one upper bound from each side: the key's
-//! own record, else the "any" record of its row-0 cell, else the row-0 cell. A key without a record on either side may
-//! exceed 15 only in the sum, and cannot be identified. So each row-0 cell that exceeds 15 gets an "any" record,
-//! provided that some key can have exceeded 15 in all its rows.
+//! own record, else the "any" record of its row-0 cell, else the row-0 cell. A key without a record on either side can
+//! exceed 15 in the sum, but cannot be identified. So each row-0 cell that exceeds 15 gets an "any" record, provided
+//! that some key can have exceeded 15 in all its rows.
 
 use super::rows::{
     ANY_TAGS, CELL_TOP, ENTRIES, INNER_ROWS_USED, LAST_ROW, ROWS, any_of, create, entry, entry_total, extend,
@@ -106,7 +106,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// Returns an upper bound of the count of any key with `tag` on this side.
+    /// Returns an upper bound on the count of any key with `tag` on this side.
     fn bound(&self, tag: u16) -> u32 {
         let record = |tag: u16| self.records.iter().find(|record| record.0 == tag).map(|record| record.1);
         record(tag).or_else(|| record(any_of(tag))).unwrap_or_else(|| {
@@ -140,7 +140,7 @@ pub(crate) const fn add_nibbles(a: u64, b: u64) -> (u64, u64) {
     let even = (a & EVEN) + (b & EVEN);
     let odd = (a >> 4 & EVEN) + (b >> 4 & EVEN);
     let (even_over, odd_over) = ((even & CARRY) >> 4, (odd & CARRY) >> 4);
-    // 15 in each nibble that overflowed; a multiplication would not vectorise.
+    // 15 in each nibble that overflowed. Shift and subtraction vectorise; a multiplication by 15 would not.
     let (even_top, odd_top) = ((even_over << 4) - even_over, (odd_over << 4) - odd_over);
     ((even | even_top) & EVEN | ((odd | odd_top) & EVEN) << 4, even_over | odd_over << 4)
 }

@@ -12,7 +12,7 @@
 //!             "any" tag of a row-0 cell: the four bits of the cell alone; made by merges only
 //! ```
 //!
-//! Each cell alone is an upper bound of the counts of its keys (an invariant of H1 and H2). A row can therefore be
+//! Each cell alone is an upper bound on the counts of its keys (an invariant of H1 and H2). A row can therefore be
 //! dropped at any time; row 7 is dropped when the line needs space for entries. If all cells of a key read 15, its
 //! count is in one *record*: the entry with its tag, else the spilled record, else the "any" entry of its row-0 cell,
 //! else the spilled "any" record. Reads, additions and merges all search in this order, so a count above 15 is always
@@ -40,7 +40,7 @@ pub(crate) const LAST_ROW: usize = ROWS - 1;
 pub(crate) const CONTROL_SHIFT: u32 = 60;
 
 const ENTRY_BITS: u32 = 30;
-/// Bits of a count and its mark.
+/// Number of bits of a count and its mark.
 const COUNT_BITS: u32 = 18;
 pub(super) const ENTRIES: u32 = 2;
 /// The mark of an entry whose count is in the spill table: its highest count bit.
@@ -197,7 +197,7 @@ fn find(line: &Line, index: u32, spill: &Spill, tag: u16) -> Option<Found> {
     find_exact(line, index, spill, tag).or_else(|| find_exact(line, index, spill, any_of(tag)))
 }
 
-/// Returns for each entry of a last word whether it is the record of a heavy key. `mark` is [`SPILLED`] for counts that
+/// Returns true for each entry of a last word that is the record of a heavy key. `mark` is [`SPILLED`] for counts that
 /// have outgrown the line, and 0 for others.
 #[inline(always)]
 fn entry_fits(word: u64, low: u64, mark: u64) -> [bool; ENTRIES as usize] {

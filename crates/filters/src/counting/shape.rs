@@ -19,7 +19,7 @@ pub enum ShapeError {
         hashes: u32,
     },
     /// The hash family and the cells differ in m.
-    #[error("the hash family has {reached} cells, but there are {cells}")]
+    #[error("the hash family has {reached} cells, but the filter has {cells}")]
     CellCount {
         /// m of the hash family.
         reached: u64,

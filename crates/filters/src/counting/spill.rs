@@ -1,8 +1,8 @@
 //! The spill table: counts that do not fit in their line.
 //!
-//! Only one line in 200 needs the table on Zipf traffic, but these lines include the most frequent keys. The table is
-//! bounded. Once it is full, insertions that would need a new record raise the number `unlisted` instead. The count of
-//! every key without a record is then the value of its cells plus `unlisted`: too high, but never too low.
+//! With Zipf-distributed traffic, only one line in 200 needs the table, but these lines include the most frequent keys.
+//! The table is bounded. Once it is full, insertions that would need a new record raise the number `unlisted` instead.
+//! The count of every key without a record is then the value of its cells plus `unlisted`: too high, but never too low.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -52,7 +52,7 @@ impl Spill {
         self.counts.insert(place(line, tag), count);
     }
 
-    /// Adds `amount` to a record that may be [`set`](Self::set). A missing record starts at `base`.
+    /// Adds `amount` to a record for which [`set`](Self::set) is allowed. A missing record starts at `base`.
     pub(crate) fn add(&mut self, line: u32, tag: u16, base: u32, amount: u32) {
         match self.counts.get_mut(&place(line, tag)) {
             Some(count) => *count = count.saturating_add(amount),
@@ -101,7 +101,7 @@ pub(crate) struct SpillRecords {
 }
 
 impl SpillRecords {
-    /// Creates a list of untrusted records, or returns `None` if they are not in strictly ascending order.
+    /// Creates a list from untrusted records. Returns `None` if they are not in strictly ascending order.
     pub(crate) fn new(records: impl Iterator<Item = (u32, u16, u32)>, unlisted: u32) -> Option<Self> {
         let places: Vec<_> = records.map(|(line, tag, count)| (place(line, tag), count)).collect();
         places.is_sorted_by(|a, b| a.0 < b.0).then_some(Self { places, unlisted })

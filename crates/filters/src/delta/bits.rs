@@ -27,7 +27,7 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// Largest byte that identifies a code: 7 · 2^61.
+    /// Largest byte that identifies a code. The divisor of this code is 7 · 2^61.
     pub(crate) const PARAMETER_MAX: u8 = 251;
 
     pub(crate) fn new(parameter: u8) -> Result<Self, FileError> {
@@ -173,7 +173,7 @@ impl BitReader {
         let is_long = short >= code.short_rests;
         let long = (short << 1 | bits >> code.bits & 1).wrapping_sub(code.short_rests);
         self.position += (quotient + 1 + code.bits) as usize + usize::from(is_long);
-        // Both are below 2^57, and the quotient is below 64.
+        // No overflow: the remainder and the divisor are below 2^57, and the quotient is below 64.
         Ok(u64::from(quotient) * code.divisor + if is_long { long } else { short })
     }
 
@@ -301,7 +301,7 @@ mod tests {
             let values: Vec<u32> = values.into_iter().map(|value| value >> shift).collect();
             let best = Code::best(&values).sample_bits(&values);
             let least = (1..80).map(|parameter| code(parameter).sample_bits(&values)).min().unwrap();
-            prop_assert!(best as f64 <= least as f64 * 1.1, "{best} bits, and {least} would do");
+            prop_assert!(best as f64 <= least as f64 * 1.1, "{best} bits, but {least} are possible");
         }
     }
 }

@@ -35,7 +35,7 @@ impl BlockShape {
         Self { width: header.cell_bits, is_membership: !header.kind.counts(), cells: header.cells }
     }
 
-    /// Returns the words of every block except the last: a whole number of cells.
+    /// Returns the number of words of every block except the last. They contain a whole number of cells.
     pub(super) const fn block_words(&self) -> usize {
         BLOCK_WORDS_MAX - BLOCK_WORDS_MAX % self.width as usize
     }
@@ -103,7 +103,7 @@ fn count_bytes(gaps: &[u32]) -> [u8; 4] {
 /// Appends a coded block, or the whole of `target` if that is shorter.
 fn encode_shorter(tag: u8, fixed: &[u8], codes: &[u8], target: &[u64], output: &mut Vec<u8>) {
     let length = fixed.len() + codes.len();
-    // A coded block is shorter than a whole one of 32 KiB, so its length fits 16 bits.
+    // A coded block is shorter than a whole one of 32 KiB, so its length fits in 16 bits.
     match u16::try_from(length) {
         Ok(short) if length + FRAME_BYTES < whole_bytes(target) => {
             output.push(tag);
@@ -115,7 +115,7 @@ fn encode_shorter(tag: u8, fixed: &[u8], codes: &[u8], target: &[u64], output: &
     }
 }
 
-/// Returns the bytes of a block that is written as a whole.
+/// Returns the size in bytes of a block that is written as a whole.
 const fn whole_bytes(target: &[u64]) -> usize {
     1 + target.len() * 8
 }

@@ -1,4 +1,4 @@
-//! Changes of cells: the gaps between changed cells, and the differences modulo the width.
+//! Changes of cells: the gaps between changed cells, and the differences modulo 2^width.
 
 use super::bits::{BitReader, Code};
 use crate::counting::cells::{cell_at, set_cell_at};
@@ -14,7 +14,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Replaces the contents by the changes from `base` to `target`, in cells of `width` bits.
+    /// Replaces the contents with the changes from `base` to `target`, in cells of `width` bits.
     pub(super) fn find(&mut self, base: &[u64], target: &[u64], width: u32) {
         self.gaps.clear();
         self.steps.clear();

@@ -1,4 +1,4 @@
-//! Errors of computing and applying deltas.
+//! Errors when computing and applying deltas.
 
 use std::io;
 
@@ -10,10 +10,10 @@ use crate::file::{FileError, HistoryError};
 #[non_exhaustive]
 pub enum DiffError {
     /// The base cannot be read.
-    #[error("the base: {0}")]
+    #[error("cannot read the base: {0}")]
     Base(#[source] FileError),
     /// The target cannot be read.
-    #[error("the target: {0}")]
+    #[error("cannot read the target: {0}")]
     Target(#[source] FileError),
     /// The filters have different parameters, so they are not two states of one filter.
     #[error(transparent)]
@@ -34,10 +34,10 @@ pub enum DiffError {
 #[non_exhaustive]
 pub enum ApplyError {
     /// The base cannot be read.
-    #[error("the base: {0}")]
+    #[error("cannot read the base: {0}")]
     Base(#[source] FileError),
     /// The delta cannot be read.
-    #[error("the delta: {0}")]
+    #[error("cannot read the delta: {0}")]
     Delta(#[source] FileError),
     /// The delta belongs to another filter.
     #[error(transparent)]

@@ -32,8 +32,8 @@ pub(super) fn subtract(after: &mut [u64], before: &[u64], width: u32) -> Result<
 
 /// Applies `delta`, a step of one origin, to `file`: the filter of that origin, or a merged one.
 ///
-/// Parameters and history are compared before anything changes. If the delta later proves truncated or damaged, a part
-/// of it is already applied; discard `file` then.
+/// Parameters and history are compared before anything changes. If the delta then proves to be truncated or damaged,
+/// part of it has already been applied, and `file` must be discarded.
 ///
 /// # Errors
 /// [`ApplyError::History`] if the delta is already applied, out of order, or belongs to another filter; other variants

@@ -55,13 +55,13 @@ pub struct DeltaHeader {
     pub target: Header,
     /// The checksum of the base.
     pub base_checksum: u32,
-    /// The `unlisted` count of the base: counts that did not fit in its spill section.
+    /// The `unlisted` count of the base: the total of the counts that did not fit in its spill section.
     pub base_unlisted: u64,
     /// Number of entries in the spill section of the base.
     pub base_spill_entries: u32,
     /// Encoding of the changes.
     pub encoding: Encoding,
-    /// Number of fingerprints, if they are the encoding.
+    /// Number of fingerprints, if the encoding consists of fingerprints.
     pub fingerprints: u64,
     /// Origin and revisions, if the delta is a step of one origin.
     pub step: Option<Step>,
@@ -184,7 +184,7 @@ pub fn read_header(input: &mut impl Read) -> Result<DeltaHeader, FileError> {
 /// Reads a delta to its end and verifies its checksum. Does not check that the delta fits a base; applying it does.
 ///
 /// # Errors
-/// As [`read_header`].
+/// The same as for [`read_header`].
 pub fn verify(input: &mut impl Read) -> Result<DeltaHeader, FileError> {
     let header = read_header(input)?;
     let mut checksum = Checksum::default();

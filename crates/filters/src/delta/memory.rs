@@ -78,7 +78,7 @@ fn framed(header: &DeltaHeader, body: &[u8]) -> Vec<u8> {
 /// The delta is decoded twice: first to check that it fits and yields its target, then to change the filter.
 ///
 /// # Errors
-/// [`ApplyError`]; nothing is changed then.
+/// [`ApplyError`]; nothing is changed in that case.
 pub fn apply<F: Stored>(filter: &mut F, generation: u64, delta: &[u8]) -> Result<(), ApplyError> {
     let base = header_of(filter, &Label { generation, key: None }).map_err(ApplyError::Base)?;
     check(filter, &base, delta)?;

@@ -80,7 +80,7 @@ fn write_blocks<W: Write>(
 
 /// Applies `delta` to the filter file `base` and writes the resulting filter file, with the key of the base.
 ///
-/// Both files are without a history; for files with a history use [`advance`](super::advance).
+/// Neither file may have a history; for files with a history, use [`advance`](super::advance).
 ///
 /// Keeps only a few blocks in memory, except that the fingerprint form needs the whole array of a classical filter.
 /// `payload_limit` is the maximum size of this array.

@@ -3,8 +3,8 @@
 use super::bits::{BitReader, Code};
 use crate::file::FileError;
 
-/// Appends to `gaps` the number of zeros of the base between successive zeros that become ones.
-/// Returns false if a one becomes a zero; `gaps` are invalid then.
+/// Appends to `gaps` the number of zeros of the base between successive zeros that become ones. Returns false if a one
+/// becomes a zero; `gaps` is invalid in that case.
 ///
 /// Zeros beyond the last cell need no special treatment: they never change, so no gap includes them.
 pub(super) fn find_gaps(base: &[u64], target: &[u64], gaps: &mut Vec<u32>) -> bool {

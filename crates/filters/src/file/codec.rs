@@ -17,7 +17,7 @@ use crate::lines::LINE_WORDS;
 use crate::mismatch::ensure_equal;
 use crate::{FingerprintKey, KeyId};
 
-/// Data of a file in addition to the filter.
+/// Data stored in a file in addition to the filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Label {
     /// The generation, for filters that age.
@@ -34,7 +34,7 @@ pub struct FilterFile {
     pub header: Header,
     /// The key, if the file contains it.
     pub key: Option<FingerprintKey>,
-    /// The origins of its counts, if the file contains them.
+    /// The origins of the counts, if the file contains them.
     pub history: Option<History>,
     /// The filter.
     pub filter: StoredFilter,
@@ -44,7 +44,7 @@ impl FilterFile {
     /// Creates a file of `filter`. A counting filter may have a history.
     ///
     /// # Errors
-    /// As [`encode`].
+    /// The same as for [`encode`].
     pub fn new(filter: StoredFilter, label: Label, history: Option<History>) -> Result<Self, FileError> {
         let header = with_history(header_of(&filter, &label)?, history.as_ref())?;
         Ok(Self { header, key: label.key, history, filter })
@@ -53,7 +53,7 @@ impl FilterFile {
     /// Writes the file and returns the header written.
     ///
     /// # Errors
-    /// As [`encode`].
+    /// The same as for [`encode`].
     pub fn write(&self, output: &mut impl Write) -> Result<Header, FileError> {
         let header = with_history(header_of(&self.filter, &self.label())?, self.history.as_ref())?;
         write_all(&self.filter, &header, self.key.as_ref(), self.history.as_ref(), output)?;
@@ -62,8 +62,8 @@ impl FilterFile {
 
     /// Adds the contents of the filter file `input`.
     ///
-    /// Header and history are compared before anything changes. If `input` later proves truncated or damaged, a part of
-    /// it is already added; discard this file then.
+    /// Header and history are compared before anything changes. If `input` then proves to be truncated or damaged, part
+    /// of it has already been added, and this file must be discarded.
     ///
     /// # Errors
     /// [`FileError::Mismatch`] if the filters have different parameters, [`FileError::History`] if counts would be
@@ -178,7 +178,7 @@ pub fn decode(input: &mut impl Read, payload_limit: u64) -> Result<FilterFile, F
 /// Reads header and key, and no further.
 ///
 /// # Errors
-/// As [`decode`].
+/// The same as for [`decode`].
 pub fn read_header(input: &mut impl Read) -> Result<(Header, Option<FingerprintKey>), FileError> {
     read_front(input).map(|(header, key, _)| (header, key))
 }
@@ -197,7 +197,7 @@ fn read_front(input: &mut impl Read) -> Result<Front, FileError> {
 pub fn read_key(input: &mut impl Read, key_id: KeyId) -> Result<FingerprintKey, FileError> {
     let mut key = [0; KEY_BYTES];
     read_exactly(input, &mut key)?;
-    // The id also determines the width.
+    // The id also determines the width of the key.
     let widths = [FingerprintKey::new(key), FingerprintKey::narrow(key)];
     widths.into_iter().find(|key| key.id() == key_id).ok_or(FileError::Damaged { part: Part::Key })
 }

@@ -1,4 +1,4 @@
-//! Errors of reading filters and deltas.
+//! Errors when reading filters and deltas.
 
 use std::fmt;
 use std::io;
@@ -12,7 +12,7 @@ use crate::Mismatch;
 pub enum Part {
     /// The header.
     Header,
-    /// The key section; damaged if the id of its key differs from the header.
+    /// The key section; damaged if the id of its key differs from the id in the header.
     Key,
     /// The array and the spill section.
     Array,

@@ -26,7 +26,7 @@ pub const KEY_BYTES: usize = 16;
 /// Maximum number of hash functions of a filter in a file.
 pub const HASHES_MAX: u32 = 64;
 
-/// The only hash in files: SipHash-1-3-128, with positions from the leading bits.
+/// The only hash that files use: SipHash-1-3-128, with positions from the leading bits.
 const HASH_FINGERPRINT: u8 = 1;
 /// The first bytes of a filter file.
 pub const FILTER_MAGIC: [u8; 8] = *b"\x89bruitF\n";
@@ -118,7 +118,7 @@ pub struct Header {
     pub generation: u64,
     /// Number of entries in the spill section.
     pub spill_entries: u32,
-    /// Counts that did not fit in the spill section.
+    /// Total of the counts that did not fit in the spill section.
     pub unlisted: u64,
     /// True if a key section follows.
     pub has_key: bool,
@@ -129,19 +129,19 @@ pub struct Header {
 }
 
 impl Header {
-    /// Returns the words of the array.
+    /// Returns the number of words of the array.
     #[must_use]
     pub const fn words(&self) -> u64 {
         (self.cells * self.cell_bits as u64).div_ceil(64)
     }
 
-    /// Returns the bytes of the spill section and the array.
+    /// Returns the size of the spill section and the array in bytes.
     #[must_use]
     pub const fn payload_bytes(&self) -> u64 {
         self.words() * 8 + self.spill_bytes()
     }
 
-    /// Returns the bytes of the whole encoding.
+    /// Returns the size of the whole encoding in bytes.
     #[must_use]
     pub const fn file_bytes(&self) -> u64 {
         let key_bytes = if self.has_key { KEY_BYTES } else { 0 };
@@ -288,7 +288,8 @@ pub(crate) fn write_fields<const N: usize>(fields: &mut FieldWriter<'_, N>, vers
     fields.put(&header.checksum.to_le_bytes());
 }
 
-/// Reads the fields of [`write_fields`] if version and checksum are valid: the version, the header and byte 15.
+/// Reads the fields that [`write_fields`] writes, and returns the version, the header and byte 15. Returns an error if
+/// the version, the checksum or a field is invalid.
 pub(crate) fn read_fields<const N: usize>(fields: &mut FieldReader<'_, N>) -> Result<(u16, Header, u8), FileError> {
     let version = u16::from_le_bytes(fields.take());
     if !(VERSION_PLAIN..=VERSION).contains(&version) {
@@ -316,7 +317,7 @@ pub(crate) fn read_fields<const N: usize>(fields: &mut FieldReader<'_, N>) -> Re
     Ok((version, header.checked()?, flags))
 }
 
-/// Writes `N` bytes from the front, with a checksum at the end.
+/// Fills an array of `N` bytes field by field, with a checksum at the end.
 pub struct FieldWriter<'a, const N: usize> {
     bytes: &'a mut [u8; N],
     filled: usize,
@@ -342,7 +343,7 @@ impl<'a, const N: usize> FieldWriter<'a, N> {
     }
 }
 
-/// Reads `N` bytes from the front. All field sizes are known at compile time and add up to at most N.
+/// Reads an array of `N` bytes field by field. All field sizes are known at compile time and add up to at most N.
 pub struct FieldReader<'a, const N: usize> {
     bytes: &'a [u8; N],
     taken: usize,

@@ -282,7 +282,7 @@ impl History {
         }
     }
 
-    /// Returns the bytes of the section.
+    /// Returns the size of the section in bytes.
     pub(crate) const fn section_bytes(entries: u32) -> u64 {
         (HISTORY_FRAME_BYTES + entries as usize * HISTORY_ENTRY_BYTES) as u64
     }

@@ -21,8 +21,8 @@ const STEP_LINES: usize = STEP_WORDS / LINE_WORDS;
 ///
 /// Does not check the history; [`FilterFile::merge`](super::FilterFile::merge) does.
 ///
-/// The header is compared before anything changes. If `input` later proves truncated or damaged, a part of it is
-/// already added; discard `filter` then.
+/// The header is compared before anything changes. If `input` then proves to be truncated or damaged, part of it has
+/// already been added, and `filter` must be discarded.
 ///
 /// # Errors
 /// [`FileError::Mismatch`] if the filters have different parameters, and the errors of [`decode`](super::decode).

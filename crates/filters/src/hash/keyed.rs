@@ -13,8 +13,8 @@ pub const FINGERPRINT_BITS_MIN: u32 = 32;
 /// Maximum number of fingerprint bits that a filter uses.
 pub const FINGERPRINT_BITS_MAX: u32 = 64;
 
-/// Returns the leading bits of `fingerprint` in the top of a word whose other bits are zero. All positions derive from
-/// it.
+/// Returns the leading bits of `fingerprint` at the top of a word whose other bits are zero. All positions derive from
+/// this word.
 #[inline(always)]
 pub(crate) fn leading_bits(fingerprint: Fingerprint, fingerprint_bits: u32) -> u64 {
     fingerprint.high() & (u64::MAX << (64 - fingerprint_bits))
@@ -73,7 +73,7 @@ impl FingerprintHash {
         Self::try_new(cells, hashes, fingerprint_bits, key_id).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Like [`new`](Self::new), but returns an error where that panics.
+    /// Like [`new`](Self::new), but returns an error instead of panicking.
     ///
     /// # Errors
     /// [`CreateError::OutOfRange`].

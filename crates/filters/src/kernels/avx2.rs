@@ -1,4 +1,4 @@
-//! The inner loops in AVX2. Each is tested against its portable version.
+//! The inner loops in AVX2. Each loop is tested against its portable version.
 
 pub(super) mod counts;
 pub(super) mod membership;

@@ -2,8 +2,8 @@
 //!
 //! Plain loops that the compiler vectorises, with AVX2 if the processor supports it. Some loops treat the words as
 //! bytes or halfwords. The result does not depend on the byte order: each byte or halfword consists of whole cells, and
-//! is added to the one with the same cells. Both arrays are prefetched, because hardware prefetching alone reaches only
-//! 85 % of the speed.
+//! is added to the byte or halfword of the same cells. Both arrays are prefetched, because hardware prefetching alone
+//! reaches only 85 % of the speed.
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 

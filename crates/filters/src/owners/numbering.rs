@@ -15,7 +15,7 @@ pub(super) const TAG_BITS: u32 = 20;
 /// Bits of a tag in a table without parts.
 pub(super) const WIDE_TAG_BITS: u32 = 22;
 
-/// Minimum number of owners added between the expiry of an owner and the reuse of its tag, without the owner that
+/// Minimum number of owners added between the expiry of an owner and the reuse of its tag, not counting the owner that
 /// reuses it.
 pub(super) const fn sweep_owners(tag_bits: u32) -> u64 {
     1 << (tag_bits - 3)

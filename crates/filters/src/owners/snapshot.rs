@@ -30,7 +30,7 @@ impl<const BITS: u32> OwnerTable<BITS> {
 
 /// Restores the shape and growths of a table of `lines` lines from [`OwnerTable::growth_fields`].
 fn restore_growth(lines: usize, next: u64, fields: &[u64]) -> Result<(Shape, Vec<(u64, u64)>), RestoreError> {
-    let what = "how often a table grew";
+    let what = "the growth factor of the table";
     let factor = within(what, fields[0].max(1), ..=lines as u64 / LINES_MIN)? as usize;
     let base = lines / factor;
     if base * factor != lines || !base.is_multiple_of(2) {

@@ -19,7 +19,7 @@ pub const OWNERS_PER_FEATURE_MAX: usize = 4;
 
 /// Maximum number of slots moved before one is evicted. With nine million slots, the first eviction then occurs at a
 /// load of 0.971; with a maximum of 64 it occurs at 0.983. If the table is so full that moving does not help, every
-/// insert moves this maximum.
+/// insert moves this number of slots.
 const KICKS_MAX: usize = 32;
 
 /// Maximum number of growths recorded separately, each at least twofold.
@@ -92,8 +92,8 @@ impl Added {
 impl OwnerTable {
     /// Creates an empty table for `features` features of live owners, at a load of [`OWNER_LOAD`].
     ///
-    /// More memory than [`OWNERS_LIVE_MAX`](super::OWNERS_LIVE_MAX) owners need, which is 175 MB with 48 features each,
-    /// would never be used.
+    /// Memory beyond the needs of [`OWNERS_LIVE_MAX`](super::OWNERS_LIVE_MAX) owners, 175 MB with 48 features each, is
+    /// never used.
     ///
     /// # Panics
     /// If the size exceeds a PiB, or the memory cannot be allocated.
@@ -205,8 +205,8 @@ impl<const BITS: u32> OwnerTable<BITS> {
             self.growths.push((next, factor as u64));
         }
         if self.growths.len() > GROWTHS_MAX {
-            // Treats the oldest owners as copied once more than they were: their share of the table is overestimated,
-            // never underestimated.
+            // Joins the two oldest growths. Owners added between them then count as copied by both, so their share of
+            // the table is overestimated, never underestimated.
             let (_, oldest) = self.growths.remove(0);
             self.growths[0].1 = self.growths[0].1.saturating_mul(oldest);
         }
@@ -241,7 +241,7 @@ impl<const BITS: u32> OwnerTable<BITS> {
     /// if no feature can be stored, the owner has no features.
     pub fn add(&mut self, candidates: &[Feature], wanted: usize) -> Added {
         self.numbering.make_room();
-        // Sweep before the number is allocated: slots that have its tag now belong to a long-expired owner.
+        // Sweep before the number is allocated: slots that already have its tag belong to a long-expired owner.
         self.sweep();
         let owner = self.numbering.hand_out();
         self.extend(owner, candidates, wanted)

@@ -36,7 +36,7 @@ fn assert_slots_are_their_owners(table: &OwnerTable, features: impl Fn(Owner) ->
             });
             assert!(
                 places.any(|(check, part, lines)| (check, part) == (slot.check, slot.part) && lines.contains(&at)),
-                "{slot:?} in line {at} is none of {owner:?}"
+                "{slot:?} in line {at} is not a slot of {owner:?}"
             );
             live += 1;
         }

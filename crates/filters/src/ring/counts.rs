@@ -3,8 +3,8 @@
 //! A line is sixteen slots of 32 bits, and nibble g of a slot is the cell of generation g. A key has two lines and two
 //! slots in each, one among the first eight and one among the last eight. Its cells are updated by H1 and H2 within the
 //! generation. A count above 15 is in one of the generation's `records`, stored under the key's first line and a tag. A
-//! ring restored from a snapshot may also have "any" records. Such a record counts all keys of one first slot that have
-//! no record of their own.
+//! ring restored from a snapshot may also have "any" records. Such a record counts all keys that have the same first
+//! slot and no record of their own.
 
 use super::lanes::{LANES, Lanes, NotLive};
 use super::records::{OWN_TAG, Records};
@@ -38,8 +38,8 @@ pub struct CountsRing {
     pub(super) lines: Lines,
     pub(super) lanes: Lanes,
     pub(super) records: Records,
-    /// Number of keys in each lane that read 0 when first inserted: the distinct keys, except keys that read too high.
-    /// Includes copies made when the ring grew.
+    /// Number of keys in each lane whose count was 0 when first inserted: the distinct keys, except keys whose count
+    /// was already too high. Includes copies made when the ring grew.
     pub(super) keys: [u64; LANES as usize],
     /// Number of keys in each lane that are copies.
     pub(super) copied: [u64; LANES as usize],
@@ -96,7 +96,7 @@ impl CountsRing {
     /// Creates an empty ring of `lines` lines; 32 bits per key and generation are usual.
     ///
     /// # Panics
-    /// If `lines` is 0 or does not fit 32 bits.
+    /// If `lines` is 0 or does not fit in 32 bits.
     #[must_use]
     pub fn new(lines: usize, key_id: KeyId, epoch: u64) -> Self {
         Self::try_new(lines, key_id, epoch).unwrap_or_else(|error| panic!("{error}"))
@@ -108,7 +108,7 @@ impl CountsRing {
     /// [`OutOfMemory`].
     ///
     /// # Panics
-    /// As [`new`](Self::new), except for lack of memory.
+    /// The same as for [`new`](Self::new), except for lack of memory.
     pub fn try_new(lines: usize, key_id: KeyId, epoch: u64) -> Result<Self, OutOfMemory> {
         assert!((1..=LINES_MAX).contains(&lines), "a ring has 1 to 2^32 - 1 lines, not {lines}");
         let (cells, records) = (Lines::try_new(lines)?, Records::try_new(lines)?);
@@ -124,7 +124,7 @@ impl CountsRing {
     /// same; see [`copied`](Self::copied).
     ///
     /// # Panics
-    /// If `factor` is 0, the number of lines would not fit 32 bits, or the memory cannot be allocated.
+    /// If `factor` is 0, the number of lines would not fit in 32 bits, or the memory cannot be allocated.
     pub fn grow(&mut self, factor: usize) {
         let lines = self.lines.len().saturating_mul(factor);
         assert!((1..=LINES_MAX).contains(&lines), "a ring has 1 to 2^32 - 1 lines, not {lines}");
@@ -219,7 +219,7 @@ impl CountsRing {
         self.lanes.epoch()
     }
 
-    /// Begins the next epoch in the lane of the oldest generation. Clears the rest of that lane that
+    /// Begins the next epoch in the lane of the oldest generation. First clears the part of that lane that
     /// [`expire`](Self::expire) has not cleared.
     pub fn advance(&mut self) {
         self.expire(usize::MAX);
@@ -258,14 +258,14 @@ impl CountsRing {
     /// must be [clear](Self::is_clear).
     ///
     /// # Panics
-    /// If the ring is not clear, or the epoch is not later.
+    /// If the ring is not clear, or `epoch` is not after the current epoch.
     pub fn begin_epoch(&mut self, epoch: u64) {
         assert!(self.is_clear() && epoch > self.epoch(), "the ring must be clear and the epoch later");
         self.lanes.begin(epoch);
     }
 
-    /// Returns the number of distinct keys inserted in a live epoch, except keys that read too high when first
-    /// inserted. Includes [`copied`](Self::copied) keys. Compare it with the number that the ring was sized for.
+    /// Returns the number of distinct keys inserted in a live epoch, except keys whose count was already above 0 when
+    /// first inserted. Includes [`copied`](Self::copied) keys. Compare it with the number that the ring was sized for.
     ///
     /// # Errors
     /// [`NotLive`] if the epoch is not live.
@@ -282,8 +282,8 @@ impl CountsRing {
         Ok(self.copied[self.lanes.lane_of(epoch)?])
     }
 
-    /// Returns the probability that an absent key reads above 0 over the live generations, from the number of keys of
-    /// each.
+    /// Returns the probability that an absent key has a count above 0 over the live generations, computed from the
+    /// number of keys in each.
     #[must_use]
     pub fn estimated_rate(&self) -> f64 {
         let live = (0..LANES as usize).filter(|&lane| self.lanes.is_live(lane));
@@ -291,7 +291,7 @@ impl CountsRing {
         counts_window_rate(&keys, self.lines.len() as u64)
     }
 
-    /// Returns the number of records of a live epoch, for counts above 15, and their maximum.
+    /// Returns the number of records (counts above 15) of a live epoch, and the maximum number.
     ///
     /// # Errors
     /// [`NotLive`] if the epoch is not live.
@@ -320,13 +320,13 @@ impl CountsRing {
         self.lines.len() as u64
     }
 
-    /// Returns the bits of the whole ring without records.
+    /// Returns the size of the ring without records, in bits.
     #[must_use]
     pub fn bits(&self) -> u64 {
         self.lines.len() as u64 * LINE_BITS
     }
 
-    /// Returns the bytes of the whole ring, including the memory reserved for records, which changes only with
+    /// Returns the size of the whole ring in bytes. Includes the memory reserved for records, which changes only with
     /// [`grow`](Self::grow).
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -356,12 +356,12 @@ impl CountsRing {
     fn window_count(&self, key: &Fingerprint) -> u32 {
         let place = Place::of(key, self.lines.len());
         let least = self.least(&place) & self.live_bytes();
-        // 15 + 1 carries into the fifth bit of a byte.
+        // Adding 1 sets the fifth bit of every byte that is 15.
         let heavy = (least + 0x0101_0101_0101_0101) & 0x1010_1010_1010_1010;
         if heavy != 0 {
             return self.heavy_window_count(least, &place);
         }
-        // The product sums all bytes in the top one.
+        // The multiplication adds all bytes in the top byte.
         (least.wrapping_mul(0x0101_0101_0101_0101) >> 56) as u32
     }
 
@@ -418,7 +418,7 @@ const fn spread(nibbles: u32) -> u64 {
     (bytes | bytes << 4) & 0x0f0f_0f0f_0f0f_0f0f
 }
 
-/// Returns the minimum of each pair of bytes, all below 128.
+/// Returns the minimum of each pair of bytes. All bytes must be below 128.
 #[inline(always)]
 const fn least_bytes(a: u64, b: u64) -> u64 {
     const HIGH: u64 = 0x8080_8080_8080_8080;

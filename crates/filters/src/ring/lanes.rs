@@ -13,7 +13,7 @@ pub const GENERATIONS: u32 = 8;
 /// Number of lanes of a line, one per generation.
 pub(crate) const LANES: u64 = GENERATIONS as u64;
 
-/// The ring does not contain the epoch: it has expired or not begun.
+/// The ring does not contain the epoch: it has expired or has not begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("epoch {epoch} is not live: the ring holds epochs {oldest} to {current}")]
 pub struct NotLive {
@@ -113,7 +113,7 @@ impl Lanes {
         self.cleared = 0;
     }
 
-    /// Makes `epoch` the current one of a ring whose lanes are all clear.
+    /// Begins `epoch` in a ring whose lanes are all clear.
     pub(crate) fn begin(&mut self, epoch: u64) {
         *self = Self::new(epoch);
     }

@@ -86,7 +86,7 @@ impl MembershipRing {
     /// [`OutOfMemory`].
     ///
     /// # Panics
-    /// As [`new`](Self::new), except for lack of memory.
+    /// The same as for [`new`](Self::new), except for lack of memory.
     pub fn try_new(lines: usize, fingerprint_bits: u32, key_id: KeyId, epoch: u64) -> Result<Self, OutOfMemory> {
         assert!(lines > 0, "a ring has at least one line");
         assert!((FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX).contains(&fingerprint_bits));
@@ -182,7 +182,7 @@ impl MembershipRing {
         self.lanes.epoch()
     }
 
-    /// Begins the next epoch in the lane of the oldest generation. Clears the rest of that lane that
+    /// Begins the next epoch in the lane of the oldest generation. First clears the part of that lane that
     /// [`expire`](Self::expire) has not cleared.
     pub fn advance(&mut self) {
         self.expire(usize::MAX);
@@ -220,7 +220,7 @@ impl MembershipRing {
     /// must be [clear](Self::is_clear).
     ///
     /// # Panics
-    /// If the ring is not clear, or the epoch is not later.
+    /// If the ring is not clear, or `epoch` is not after the current epoch.
     pub fn begin_epoch(&mut self, epoch: u64) {
         assert!(self.is_clear() && epoch > self.epoch(), "the ring must be clear and the epoch later");
         self.lanes.begin(epoch);
@@ -229,7 +229,7 @@ impl MembershipRing {
     /// Adds all keys of `other` to the same generations of this ring.
     ///
     /// # Errors
-    /// [`Mismatch`] if the rings differ in parameters or epoch; nothing is changed then.
+    /// [`Mismatch`] if the rings differ in parameters or epoch; nothing is changed in that case.
     pub fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
         ensure_equal("the number of lines", &self.lines.len(), &other.lines.len())?;
         ensure_equal("the number of fingerprint bits", &self.fingerprint_bits, &other.fingerprint_bits)?;
@@ -240,7 +240,7 @@ impl MembershipRing {
         for (index, other) in other.lines.iter().enumerate() {
             let line = self.lines[index];
             let joined = Line(std::array::from_fn(|lane| line.0[lane] | other.0[lane] & live[lane]));
-            // Line by line, so that a running snapshot copies only lines that change.
+            // Updates line by line, so that a running snapshot copies only lines that change.
             if joined != line {
                 *self.lines.changing_one(index) = joined;
                 count_fresh(&mut self.ones, &line, &joined);
@@ -279,8 +279,8 @@ impl MembershipRing {
         Ok(self.copied[self.lanes.lane_of(epoch)?])
     }
 
-    /// Returns the probability that a check finds an absent key in any live generation, from their current fill. Takes
-    /// some microseconds, independent of the size of the ring.
+    /// Returns the probability that a check finds an absent key in any live generation, computed from the current fill.
+    /// Takes a few microseconds, independent of the size of the ring.
     #[must_use]
     pub fn estimated_rate(&self) -> f64 {
         window_rate(&self.half_keys(), LINES_PER_KEY)
@@ -307,13 +307,13 @@ impl MembershipRing {
         self.ones[lane] as f64 / (self.lines.len() as f64 * WORD_BITS)
     }
 
-    /// Returns the bits of the whole ring.
+    /// Returns the size of the whole ring in bits.
     #[must_use]
     pub fn bits(&self) -> u64 {
         self.lines.len() as u64 * LINE_BITS
     }
 
-    /// Returns the bytes of the whole ring.
+    /// Returns the size of the whole ring in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bits() / 8

@@ -7,7 +7,7 @@
 //! ```text
 //! word 0..5   record i: bits 0..15 its tag, 16..47 the line it is filed under, 48..63 the low half of its count
 //! word 6      high halves of the counts of records 0 to 3, lowest first
-//! word 7      those of records 4 and 5; bits 32..63 how many records the line has, which come first
+//! word 7      high halves of the counts of records 4 and 5; bits 32..63: number of records, stored in the first words
 //! ```
 //!
 //! A record is in the line that its place hashes to or, if that line is full, in the next line of the lane that is not
@@ -231,8 +231,8 @@ impl Records {
     }
 }
 
-/// Sorts the largest record of a line first. If a record does not fit, no later, smaller record fits either. A key
-/// whose own record was lost is therefore never counted by a smaller "any" record.
+/// Sorts records by line, the largest count of each line first. If a record does not fit, no later, smaller record fits
+/// either. A key whose own record was lost is therefore never counted by a smaller "any" record.
 pub(super) fn sort_for_room(records: &mut [Record]) {
     records.sort_unstable_by(|a, b| (a.0, b.1, a.2).cmp(&(b.0, a.1, b.2)));
 }

@@ -1,8 +1,8 @@
 //! Membership rings whose lines are outside memory, for instance in a file.
 //!
-//! [`RingShape`] has the number of lines and the current epoch; the caller passes a function that reads a line. A check
-//! of a ring on disk therefore reads only two lines of [`RING_LINE_BYTES`] bytes. [`MembershipRing`] uses the same
-//! positions; the tests compare the two.
+//! [`RingShape`] contains the number of lines and the current epoch; the caller passes a function that reads a line. A
+//! check of a ring on disk therefore reads only two lines of [`RING_LINE_BYTES`] bytes. [`MembershipRing`] uses the
+//! same positions; the tests compare the two.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -88,7 +88,7 @@ impl MembershipRing {
     /// Errors of the input.
     ///
     /// # Panics
-    /// As [`new`](Self::new) does.
+    /// The same as for [`new`](Self::new).
     pub fn from_lines(shape: RingShape, key_id: KeyId, input: &mut dyn Read) -> io::Result<Self> {
         let lanes = Lanes::new(shape.epoch.min(RING_EPOCH_MAX));
         let mut ring = Self::read(shape.lines, FINGERPRINT_BITS_MAX, key_id, lanes, input)?;

@@ -147,7 +147,7 @@ impl CountsRing {
         records.recount(of_lanes, self.lines.len())?;
         let outgoing = self.lanes.outgoing();
         if !self.lanes.is_live(outgoing) {
-            // Repeats the expiry steps made before the snapshot, whatever lines it contains.
+            // Clears the records of the expired lines again, because the input is not trusted.
             records.expire(outgoing, 0..self.lanes.cleared(), self.lines.len());
         }
         self.records = records;

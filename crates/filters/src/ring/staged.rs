@@ -77,7 +77,7 @@ impl StagedRing {
     /// [`OutOfMemory`] with the bytes of both stages.
     ///
     /// # Panics
-    /// As [`new`](Self::new), except for lack of memory.
+    /// The same as for [`new`](Self::new), except for lack of memory.
     pub fn try_new(lines_per_stage: usize, key_id: KeyId, epoch: u64) -> Result<Self, OutOfMemory> {
         let stage = || MembershipRing::try_new(lines_per_stage, FINGERPRINT_BITS_MAX, key_id, epoch);
         let both = |OutOfMemory { bytes }| OutOfMemory { bytes: 2 * bytes };
@@ -186,7 +186,7 @@ impl StagedRing {
     /// Begins a later epoch directly, as [`MembershipRing::begin_epoch`] does.
     ///
     /// # Panics
-    /// If the ring is not [clear](Self::is_clear), or the epoch is not later.
+    /// If the ring is not [clear](Self::is_clear), or `epoch` is not after the current epoch.
     pub fn begin_epoch(&mut self, epoch: u64) {
         self.stages.iter_mut().for_each(|stage| stage.begin_epoch(epoch));
     }
@@ -194,7 +194,7 @@ impl StagedRing {
     /// Adds all keys of `other` to the same generations of this ring.
     ///
     /// # Errors
-    /// [`Mismatch`] if the rings differ in parameters or epoch; nothing is changed then.
+    /// [`Mismatch`] if the rings differ in parameters or epoch; nothing is changed in that case.
     pub fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
         // Both stages have the same parameters, so the second merge fails only if the first one did.
         self.stages.iter_mut().zip(&other.stages).try_for_each(|(stage, other)| stage.merge(other))
@@ -228,8 +228,8 @@ impl StagedRing {
         self.mean(|stage| stage.estimated_keys(epoch))
     }
 
-    /// Returns the probability that a check finds an absent key in any live generation, from their current fill. Takes
-    /// less than a millisecond, independent of the size of the ring.
+    /// Returns the probability that a check finds an absent key in any live generation, computed from the current fill.
+    /// Takes less than a millisecond, independent of the size of the ring.
     #[must_use]
     pub fn estimated_rate(&self) -> f64 {
         let [first, second] = self.stages.each_ref().map(MembershipRing::half_keys);
@@ -243,13 +243,13 @@ impl StagedRing {
         self.stages[0].lines()
     }
 
-    /// Returns the bits of the whole ring.
+    /// Returns the size of the whole ring in bits.
     #[must_use]
     pub fn bits(&self) -> u64 {
         self.stages.iter().map(MembershipRing::bits).sum()
     }
 
-    /// Returns the bytes of the whole ring.
+    /// Returns the size of the whole ring in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bits() / 8

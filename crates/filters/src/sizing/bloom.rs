@@ -21,8 +21,8 @@ pub const HASHES_MAX: u32 = 64;
 /// use bruit_filters::sizing::classical_rate;
 ///
 /// assert_eq!(format!("{:.3e}", classical_rate(1_000_000, 16_000_000, 4)), "2.394e-3");
-/// assert_eq!(classical_rate(0, 100, 4), 0.0); // No keys: always no.
-/// assert_eq!(classical_rate(5, 0, 4), 1.0); // No cells: always yes.
+/// assert_eq!(classical_rate(0, 100, 4), 0.0); // No keys: none is found.
+/// assert_eq!(classical_rate(5, 0, 4), 1.0); // No cells: every key is found.
 /// ```
 #[must_use]
 pub fn classical_rate(keys: u64, cells: u64, hashes: u32) -> f64 {

@@ -50,8 +50,8 @@ pub fn bulk_rate(insertions: u64, cells: u64, hashes: u32, threshold: u32, count
     ln_bulk_rate(insertions, cells, hashes, threshold, count_max).exp()
 }
 
-/// Returns the probability that an absent signature reads at least `threshold` in the one-line counting layout, after
-/// one insertion of each of n keys.
+/// Returns the probability that an absent signature has a count of at least `threshold` in the one-line counting
+/// layout, after one insertion of each of n keys.
 ///
 /// For refined counting, the result is an upper bound at thresholds above 1, and within 1 % of measurements at
 /// threshold 1. To compute the effect of signatures reported `threshold` times or more, pass the number of such
@@ -97,7 +97,7 @@ fn saturated_load(threshold: u32) -> u64 {
     (root * root * ROW_CELLS * 8.0 / 5.0).ceil() as u64
 }
 
-/// Returns the minimum number of lines at which the probability that an absent signature reads above 0 is at most
+/// Returns the minimum number of lines at which the probability that an absent signature has a count above 0 is at most
 /// `rate`.
 ///
 /// # Errors

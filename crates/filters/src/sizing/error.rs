@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SizingError {
-    /// The rate is not between 0 and 1.
+    /// The rate is outside (0, 1).
     #[error("the false-positive rate must be above 0 and below 1, not {rate}")]
     RateOutOfRange {
         /// Requested rate.
@@ -18,7 +18,7 @@ pub enum SizingError {
         /// Lowest rate for this number of keys.
         least: f64,
     },
-    /// The load is not above 0 and at most 1.
+    /// The load is outside (0, 1].
     #[error("the load must be above 0 and at most 1, not {load}")]
     LoadOutOfRange {
         /// Requested load.

@@ -134,7 +134,8 @@ fn half_rates(positions: usize) -> Vec<f64> {
     rates
 }
 
-/// Entry `[u][i]`: the probability that the positions of one key in a half cover i of u given positions.
+/// Returns a table. Entry `[u][i]` is the probability that the positions of one key in a half cover i of u given
+/// positions.
 fn cover_probabilities(positions: usize) -> Vec<Vec<f64>> {
     let k = positions as u64;
     let bits = u64::from(HALF_BITS);

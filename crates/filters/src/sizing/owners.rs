@@ -14,8 +14,8 @@ pub const OWNER_LOAD: f64 = 0.95;
 const LINES_PER_FEATURE: f64 = 2.0;
 const CHECKS: f64 = 256.0;
 
-/// Returns the bytes of an owner table for `owners` owners of `features` features each, filled to `load`. More than
-/// [`OWNERS_LIVE_MAX`](crate::owners::OWNERS_LIVE_MAX) owners need several tables.
+/// Returns the size in bytes of an owner table for `owners` owners of `features` features each, filled to `load`. More
+/// than [`OWNERS_LIVE_MAX`](crate::owners::OWNERS_LIVE_MAX) owners need several tables.
 ///
 /// # Errors
 /// [`SizingError`] for a load outside (0, 1], no features, or more than a PiB.

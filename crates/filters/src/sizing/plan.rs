@@ -153,7 +153,7 @@ pub struct CountingPlan {
     pub bytes: u64,
     /// Bits of memory for each of the n keys.
     pub bits_per_key: f64,
-    /// Rate at which a key that was never inserted reads a count above 0.
+    /// Probability that a key that was never inserted has a count above 0.
     pub false_positive_rate: f64,
     /// Size of n signatures of 160 bits without their counts, relative to the filter.
     pub compression_rate: f64,
@@ -233,7 +233,7 @@ fn one_line_counting(keys: u64, goal: Goal) -> Result<CountingPlan, SizingError>
     Ok(CountingPlan { fingerprint_bits: FINGERPRINT_BITS_MAX, ..plan })
 }
 
-/// Returns the bytes, in whole words, and k for cells of `cell_bits` in the classical layout.
+/// Returns the memory in bytes (whole words), and k, for cells of `cell_bits` bits in the classical layout.
 fn classical_size(keys: u64, goal: Goal, cell_bits: u32) -> Result<(u64, u32), SizingError> {
     match goal {
         Goal::Rate(wanted) => {

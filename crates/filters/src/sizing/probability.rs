@@ -3,11 +3,11 @@
 //! Subtracting logarithms of huge factorials loses precision: ln(10^9!) is about 2·10^10, so its last bit is worth
 //! 4·10^-6. Both distributions are therefore computed in the saddle-point form of C. Loader, *Fast and Accurate
 //! Computation of Binomial Probabilities* (2000): small corrections to Stirling's formula, and deviances that vanish at
-//! the mean. Relative accuracy of a probability p: about 10^-14 · (1 + |ln p|).
+//! the mean. The relative error of a probability p is about 10^-14 · (1 + |ln p|).
 
 use std::f64::consts::TAU;
 
-/// Returns ln of the binomial coefficient "n over j"; −∞ if j > n. Relative accuracy about 10^-14.
+/// Returns ln of the binomial coefficient "n over j"; −∞ if j > n. The relative error is about 10^-14.
 #[must_use]
 pub(super) fn ln_binomial(n: u64, j: u64) -> f64 {
     if j > n {
@@ -119,7 +119,7 @@ fn ln_poisson_probability(j: f64, mean: f64) -> f64 {
     if j == 0.0 { -mean } else { -stirling_error(j) - deviance(j, mean) - 0.5 * (TAU * j).ln() }
 }
 
-/// Returns ln(x!) minus Stirling's formula, for integers x ≥ 1; absolute accuracy about 10^-14.
+/// Returns ln(x!) minus Stirling's formula, for integers x ≥ 1. The absolute error is about 10^-14.
 fn stirling_error(x: f64) -> f64 {
     if x <= 20.0 {
         let factorial = (2..=x as u64).product::<u64>() as f64;
@@ -187,7 +187,8 @@ mod tests {
 
     #[test]
     fn binomial_probabilities_of_a_billion_trials_are_those_of_their_poisson_limit() {
-        // 8·10^8 trials of 1/(3.2·10^9): the mean is 1/4 and the limit differs by less than 10^-7.
+        // 8·10^8 trials of 1/(3.2·10^9): the mean is 1/4, and the result differs from the Poisson limit by less than
+        // 10^-7.
         let found = ln_binomial_probability(8e8, 20.0, 1.0 / 3.2e9);
         let expected = -0.25 + 20.0 * 0.25f64.ln() - ln_factorial(20);
         assert!((found - expected).abs() < 1e-6, "{found} is not {expected}");

@@ -42,13 +42,13 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Every key has this count.
+    /// Returns the distribution in which every key has this count.
     #[must_use]
     pub fn equal(count: u32) -> Self {
         Self { mean: f64::from(count), variation: 0.0 }
     }
 
-    /// Poisson counts without the zeros.
+    /// Returns the Poisson distribution of counts without the zeros.
     #[must_use]
     pub fn poisson(mean: f64) -> Self {
         let inserted = -(-mean).exp_m1();
@@ -57,7 +57,7 @@ impl Counts {
         Self::from_moments(mean_inserted, square)
     }
 
-    /// Counts uniform on 0..=`largest` without the zeros.
+    /// Returns the uniform distribution of counts on 0..=`largest` without the zeros.
     #[must_use]
     pub fn uniform(largest: u32) -> Self {
         let largest = f64::from(largest);
@@ -72,7 +72,7 @@ impl Counts {
 /// An estimated rate, and the band that is expected to contain the true rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// The best single figure.
+    /// The best single estimate.
     pub rate: f64,
     /// Lower end of the band.
     pub low: f64,
@@ -80,7 +80,7 @@ pub struct Estimate {
     pub high: f64,
 }
 
-/// Returns f_I: the fraction of keys whose count reads too high in the intuitive filter, equation (1) in its second
+/// Returns f_I: the fraction of keys whose count is too high in the intuitive filter, by equation (1) in its second
 /// form.
 ///
 /// It is independent of order and distribution of counts. Edge cases are the same as for
@@ -99,8 +99,8 @@ pub fn intuitive_error(keys: u64, cells: u64, hashes: u32) -> f64 {
 /// | [`Order::Shuffled`] | fitted ρ | a factor of 1.3 for m/n 8 to 32, k 4 to 8, means 1 to 100, v up to 1; elsewhere 0 to f_I | experiments 3, 4, 6, 7, 8 |
 /// | [`Order::Unknown`] | geometric mean of the ends | runs to f_I | all |
 ///
-/// Wrong keys are weighted by their count, as in the paper. `Unknown` is an exception: it is the plain fraction of
-/// keys. With very unequal counts, the weighted fraction is lower than this estimate.
+/// Wrong keys are weighted by their count, as in the paper. The estimate for `Unknown` is an exception: it is the plain
+/// fraction of keys. With very unequal counts, the weighted fraction is lower than this estimate.
 ///
 /// ```
 /// use bruit_filters::sizing::{Counts, Order, intuitive_error, refined_error};

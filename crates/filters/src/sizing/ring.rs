@@ -97,10 +97,10 @@ pub fn staged_ring_lines_for_rate(
     fewest(CELLS_MAX / u64::from(LINE_BITS) / 2, enough).ok_or(SizingError::TooLarge)
 }
 
-/// Returns the rate at which a [`CountsRing`](crate::ring::CountsRing) of `lines` lines reads above 0 for an absent
-/// key, with `keys_per_generation` keys in each of `live_generations` generations.
+/// Returns the probability that a [`CountsRing`](crate::ring::CountsRing) of `lines` lines has a count above 0 for an
+/// absent key, with `keys_per_generation` keys in each of `live_generations` generations.
 ///
-/// The rate is also an upper bound of the fraction of wrong counts. A refined count is too high only if other keys
+/// The rate is also an upper bound on the fraction of wrong counts. A refined count is too high only if other keys
 /// share all cells of the key, which is as likely for a present key as for an absent one.
 ///
 /// A key has two random lines, and in each a slot among the first eight and one among the last eight. After h half-keys
@@ -167,7 +167,8 @@ pub(crate) fn window_rate(half_keys: &[f64], lines_per_key: u32) -> f64 {
     ways.iter().map(|(chance, all)| chance * any(all)).sum()
 }
 
-/// Returns the probability that an absent key reads above 0 in any of several generations with these numbers of keys.
+/// Returns the probability that an absent key has a count above 0 in any of several generations with these numbers of
+/// keys.
 pub(crate) fn counts_window_rate(keys: &[u64], lines: u64) -> f64 {
     let ln_none: f64 = keys.iter().map(|&keys| (-counts_generation_rate(keys, lines)).ln_1p()).sum();
     -ln_none.exp_m1()
@@ -178,14 +179,15 @@ fn counts_generation_rate(keys: u64, lines: u64) -> f64 {
     poisson_mixture(half_keys(keys, lines), HALF_KEYS_MAX as u64, both_set).powi(2)
 }
 
-/// Entry u: the probability that u given positions of a word are all set, for a Poisson number of half-keys.
+/// Returns a table. Entry u is the probability that u given positions of a word are all set, for a Poisson number of
+/// half-keys.
 fn covered_by_load(mean_half_keys: f64) -> [f64; POSITIONS + 1] {
     let by_load = covered_after_half_keys();
     std::array::from_fn(|u| poisson_mixture(mean_half_keys, by_load.len() as u64, |load| by_load[load as usize][u]))
 }
 
-/// Entry `[h][u]`: the probability that u given positions are all set after h half-keys, up to an h at which the
-/// probability is 1.
+/// Returns a table. Entry `[h][u]` is the probability that u given positions are all set after h half-keys, up to an h
+/// at which the probability is 1.
 fn covered_after_half_keys() -> Vec<[f64; POSITIONS + 1]> {
     let mut chains: [[f64; POSITIONS + 1]; POSITIONS + 1] = std::array::from_fn(one_at);
     let covered = |chains: &[[f64; POSITIONS + 1]; POSITIONS + 1]| std::array::from_fn(|u| chains[u][0]);
@@ -213,7 +215,7 @@ fn set_random_position(missing: &mut [f64; POSITIONS + 1]) {
     }
 }
 
-/// Entry u: the probability that four random positions of a word have u distinct values.
+/// Returns a table. Entry u is the probability that four random positions of a word have u distinct values.
 fn distinct_positions() -> [f64; POSITIONS + 1] {
     let mut distinct = one_at(0);
     for _ in 0..POSITIONS {

@@ -1,4 +1,4 @@
-//! Errors of restoring a structure from a snapshot.
+//! Errors when restoring a structure from a snapshot.
 
 use std::io;
 
@@ -42,7 +42,7 @@ pub enum RestoreError {
     /// The structure is valid, but its memory cannot be allocated.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),
-    /// A field has a value that no structure can have.
+    /// A field has a value that is invalid in every structure.
     #[error("{what} has the invalid value {value}")]
     OutOfRange {
         /// Name of the field.

@@ -116,7 +116,7 @@ pub(crate) fn within_u32(what: &'static str, value: u64, range: RangeInclusive<u
     small.ok_or(RestoreError::OutOfRange { what, value })
 }
 
-/// Returns `lines` if that many lines and `others` together fit the limit.
+/// Returns `lines` if `lines` and `others` together need at most `limit_bytes`.
 pub(crate) fn lines_within(lines: u64, others: u64, limit_bytes: u64) -> Result<usize, RestoreError> {
     let total = lines.saturating_add(others);
     let fits = total.checked_mul(LINE_BYTES as u64).is_some_and(|bytes| bytes <= limit_bytes);

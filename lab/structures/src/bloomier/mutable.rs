@@ -96,7 +96,7 @@ impl<H: Neighbourhoods> MutableBloomierFilter<H> {
     /// is not in the map appears to be in it. The call then changes the value of another key, or an unused cell.
     ///
     /// # Errors
-    /// [`BuildError::ValueTooLarge`]; nothing is changed then.
+    /// [`BuildError::ValueTooLarge`]; nothing is changed in that case.
     pub fn set(&mut self, key: &H::Key, value: u32) -> Result<bool, BuildError> {
         if value > self.bits.value_max() {
             return Err(BuildError::ValueTooLarge { value, bits: self.bits.value() });

@@ -84,7 +84,7 @@ pub fn decode(input: &mut impl Read, payload_limit: u64) -> Result<MapFile, File
 /// Reads header and key, and no further.
 ///
 /// # Errors
-/// As [`decode`].
+/// The same as for [`decode`].
 pub fn read_header(input: &mut impl Read) -> Result<(MapHeader, Option<FingerprintKey>), FileError> {
     let bytes: [u8; MAP_HEADER_BYTES] = read_start(input)?.ok_or(FileError::NotAMap)?;
     let header = MapHeader::from_bytes(&bytes)?;

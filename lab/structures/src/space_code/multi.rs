@@ -110,7 +110,7 @@ impl<F: MembershipFilter<Key = Fingerprint>> MultiResolutionFilter<F> {
     /// Adds all arrivals of `other` by OR.
     ///
     /// # Errors
-    /// [`Mismatch`] if the filters have different parameters; nothing is changed then.
+    /// [`Mismatch`] if the filters have different parameters; nothing is changed in that case.
     pub fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
         ensure_equal("the number of resolutions", &self.resolutions.len(), &other.resolutions.len())?;
         let pairs = || other.resolutions.iter();

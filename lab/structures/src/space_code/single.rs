@@ -106,7 +106,7 @@ impl<F: MembershipFilter<Key = Fingerprint>> SpaceCodeFilter<F> {
     /// Adds all insertions of `other` by OR.
     ///
     /// # Errors
-    /// [`Mismatch`] if the filters have different parameters; nothing is changed then.
+    /// [`Mismatch`] if the filters have different parameters; nothing is changed in that case.
     pub fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
         self.ensure_same(other)?;
         self.filter.merge(&other.filter)
