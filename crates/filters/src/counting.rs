@@ -1,7 +1,7 @@
 //! Counting filters: the paper's §4.
 //!
 //! A cell is a small number instead of a bit. Inserting a key raises its k cells. The minimum of these is an upper
-//! bound of the number of insertions: never too low, but too high if other keys share all k cells. Counts saturate at
+//! bound on the number of insertions: never too low, but too high if other keys share all k cells. Counts saturate at
 //! the top of a cell, 2^w − 1.
 //!
 //! | type | description |

@@ -87,7 +87,7 @@ fn key(i: u64) -> Fingerprint {
     Fingerprint::narrow(mixed(i ^ 1 << 60))
 }
 
-/// SplitMix64.
+/// Returns the output of SplitMix64 for `x`.
 fn mixed(mut x: u64) -> u64 {
     x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

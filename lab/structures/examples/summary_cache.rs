@@ -21,7 +21,8 @@ const CHECKS: u64 = 1_000_000;
 const CHECKS_PER_LISTING: u64 = 20;
 /// Percentage of checks for a listed signature.
 const KNOWN_PERCENT: u64 = 40;
-/// Headers of IP and UDP, 20 bytes of the protocol, and 20 bytes of a signature; ICP has 20 bytes and a URL.
+/// Headers of IP and UDP, 20 bytes of the protocol, and 20 bytes of a signature. A query of ICP has a URL instead of
+/// the signature.
 const QUESTION_BYTES: u64 = 28 + 20 + 20;
 const ANSWER_BYTES: u64 = 28 + 20;
 /// Maximum content of a packet of an update.

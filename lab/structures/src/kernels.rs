@@ -54,7 +54,7 @@ pub(crate) fn look_up_one(layers: &[Layer], bits: MapBits, key: &Fingerprint) ->
 /// The places of a batch of keys.
 #[derive(Clone, Copy)]
 struct Places {
-    /// Starts in the first layer, and coefficients.
+    /// The start of each key in the first layer, and its coefficients.
     places: [(u64, u64); IN_FLIGHT],
     /// One bit per key: set if it was bumped to the next layer. Computed without a branch, which would be
     /// unpredictable.
@@ -118,7 +118,8 @@ pub(super) fn by_batches<A: Answer>(
     }
 }
 
-/// Corrects the answers for the keys of a batch that were bumped from the first layer, one bit of `bumped` for each.
+/// Corrects the answers for the keys of a batch that were bumped from the first layer. Bit i of `bumped` is set if key
+/// i was bumped.
 #[inline(always)]
 fn answer_bumped<A: Answer>(
     bumped: u64,

@@ -185,7 +185,8 @@ impl<H: HashFamily> Published<H> {
     /// Applies the next update.
     ///
     /// # Errors
-    /// [`UpdateError`] if it is not the next update, or belongs to a summary of another size; nothing is changed in that case.
+    /// [`UpdateError`] if `update` is not the next update, or belongs to a summary of another size; nothing is changed
+    /// in that case.
     pub fn apply(&mut self, update: &Update) -> Result<(), UpdateError> {
         let ours = self.bits.bits();
         if update.cells != ours {
@@ -210,7 +211,7 @@ impl<H: HashFamily> Published<H> {
         self.bits.contains(key)
     }
 
-    /// Returns the bits.
+    /// Returns the copied bits.
     #[must_use]
     pub const fn bits(&self) -> &ClassicalFilter<H> {
         &self.bits
@@ -224,8 +225,8 @@ impl Update {
         self.flips.len()
     }
 
-    /// Returns the bytes: magic, number and cells in 8 bytes each, the number of changes in 4, and 4 for each change,
-    /// all little-endian. The highest bit of a change is the new value, the others are the cell.
+    /// Encodes the update: magic, number and cells in 8 bytes each, the number of changes in 4, and 4 for each change,
+    /// all little-endian. The highest bit of a change is the new value; the other bits are the index of the cell.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(UPDATE_HEADER_BYTES + self.flips.len() * FLIP_BYTES);
@@ -239,7 +240,7 @@ impl Update {
         bytes
     }
 
-    /// Decodes the output of [`encode`](Self::encode). Uses no more memory than the bytes.
+    /// Decodes the output of [`encode`](Self::encode). Uses at most twice the memory of `bytes`.
     ///
     /// # Errors
     /// [`UpdateError::Malformed`] if `bytes` are not the encoding of an update.

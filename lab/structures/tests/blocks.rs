@@ -100,7 +100,7 @@ fn blocks_of_two_packets_that_never_were_neighbours_fool_the_block_based_filter_
     // S2 ‖ 2 was recorded in the first packet, S1 ‖ 3 in the second.
     assert_eq!(places(&two_packets(1).search(&excerpt, Label::Offset, 2).unwrap()), [(0, 2, 2)]);
     assert_eq!(places(&two_packets(2).search(&excerpt, Label::Offset, 2).unwrap()), []);
-    assert_eq!(two_packets(2).search(&excerpt, Label::Offset, 1).unwrap().len(), 4, "each for itself is there");
+    assert_eq!(two_packets(2).search(&excerpt, Label::Offset, 1).unwrap().len(), 4, "each block alone is found");
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn one_line_filters_hold_blocks_as_well() {
     assert!(filter.chance(256).expected_whole(2) < 1e-6);
 }
 
-/// SplitMix64: numbers for tests.
+/// Pseudo-random numbers for tests, from SplitMix64.
 struct Random(u64);
 
 impl Random {

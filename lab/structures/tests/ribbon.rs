@@ -49,7 +49,7 @@ fn a_million_keys_take_less_than_a_hundredth_more_bits_than_their_answers_have()
         assert!(entries.iter().zip(&values).all(|((_, value), got)| *got == Some(*value)), "every key its value");
         let answer_bits = f64::from(value) + (1.0 / measured_rate(&map)).log2();
         let ratio = map.total_bits() as f64 / KEYS as f64 / answer_bits;
-        println!("{value} + {check} bits: {ratio:.4} of what the answers have");
+        println!("{value} + {check} bits: {ratio:.4} of the bits of the answers");
         assert!(ratio <= 1.01, "{ratio}");
     }
 }
@@ -203,7 +203,7 @@ fn refusal(map: &StoredMap, place: usize, value: &[u8]) -> String {
     map::decode(&mut bytes.as_slice(), u64::MAX).unwrap_err().to_string()
 }
 
-/// Computes the CRC of zlib and PNG, bit by bit.
+/// Computes the CRC-32 that zlib and PNG use, bit by bit.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0u32, |crc, &byte| {
         (0..8).fold(crc ^ u32::from(byte), |crc, _| crc >> 1 ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))

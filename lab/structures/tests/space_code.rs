@@ -130,7 +130,7 @@ fn estimates_of_all_sizes() -> Vec<(f64, Estimate)> {
         insert(&mut filter, key(number as u64), size, &mut draws);
     }
     let rate = filter.resolutions()[0].filter().estimated_false_positive_rate();
-    assert!((0.005..0.1).contains(&rate), "the false positives are to matter: {rate}");
+    assert!((0.005..0.1).contains(&rate), "the false positives must have an effect: {rate}");
     let estimator = filter.estimator();
     sizes.iter().enumerate().map(|(number, &size)| (size as f64, estimator.estimate(&key(number as u64)))).collect()
 }
@@ -156,7 +156,7 @@ fn both_estimators_are_right_on_average() {
             let told: Vec<_> = estimates.iter().filter(|(s, _)| *s == size).map(|(_, e)| told(e)).collect();
             mean_and_error(&told)
         };
-        // Sampling alone makes 100 estimates of a size vary by a third, and their mean by a thirtieth.
+        // By sampling alone, each of the 100 estimates of a size varies by a third, and their mean by a thirtieth.
         for (mean, error) in [of(|estimate| estimate.likely), of(|estimate| estimate.mean)] {
             assert!((mean - size).abs() < 4.0 * error + 0.05 * size, "{size}: {mean} ± {error}");
         }

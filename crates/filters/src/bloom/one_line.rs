@@ -48,8 +48,8 @@ impl OneLineFilter {
     /// Creates an empty filter of `lines` lines with k = `hashes`; see [`crate::sizing`] for how to choose them.
     ///
     /// # Panics
-    /// If `lines` is 0 or does not fit in 32 bits, `hashes` is not in 1..=[`ONE_LINE_HASHES_MAX`], or `fingerprint_bits`
-    /// is outside [`FINGERPRINT_BITS_MIN`]`..=`[`FINGERPRINT_BITS_MAX`].
+    /// If `lines` is 0 or does not fit in 32 bits, `hashes` is outside 1..=[`ONE_LINE_HASHES_MAX`], or
+    /// `fingerprint_bits` is outside [`FINGERPRINT_BITS_MIN`]`..=`[`FINGERPRINT_BITS_MAX`].
     #[must_use]
     pub fn new(lines: usize, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Self {
         Self::try_new(lines, hashes, fingerprint_bits, key_id).unwrap_or_else(|error| panic!("{error}"))

@@ -25,7 +25,7 @@ pub enum Label {
 }
 
 impl Label {
-    /// Returns the levels on which blocks are recorded with this label.
+    /// Returns the shape of the blocks that are recorded with this label.
     pub(super) const fn shape(self, shape: BlockShape) -> BlockShape {
         match self {
             Self::Content => shape.flat(),

@@ -29,8 +29,8 @@ impl<F: MembershipFilter<Key = Fingerprint>> BlockFilter<F> {
         Self { digester, filter, longest_blocks, digests: Vec::new() }
     }
 
-    /// Records a payload. A payload longer than [`PAYLOAD_BYTES_MAX`] is recorded in pieces of that length, like
-    /// separate payloads.
+    /// Records a payload. A payload longer than [`PAYLOAD_BYTES_MAX`] is recorded in pieces of that length, as separate
+    /// payloads.
     pub fn insert(&mut self, payload: &[u8], label: Label) {
         for piece in payload.chunks(PAYLOAD_BYTES_MAX) {
             self.digests.clear();
@@ -80,13 +80,13 @@ impl<F: MembershipFilter<Key = Fingerprint>> BlockFilter<F> {
         &self.filter
     }
 
-    /// Converts into the filter of the digests.
+    /// Returns the filter of the digests by value.
     #[must_use]
     pub fn into_filter(self) -> F {
         self.filter
     }
 
-    /// Returns the number of blocks of the longest payload: no run can end after it.
+    /// Returns the number of blocks of the longest payload. No run extends beyond it.
     #[must_use]
     pub const fn longest_blocks(&self) -> usize {
         self.longest_blocks

@@ -5,7 +5,7 @@ use std::ops::Range;
 /// Maximum size of a block.
 pub const BLOCK_BYTES_MAX: u32 = 1024;
 
-/// Maximum number of levels, including the base level: the longest payload of the shortest blocks has no more.
+/// Maximum number of levels, including the base level: the longest payload in the shortest blocks has no more levels.
 pub const LEVELS_MAX: u32 = 17;
 
 /// Maximum length of a payload: that of an IP packet, rounded up to whole KiB. Longer payloads must be recorded in
@@ -47,7 +47,7 @@ impl BlockShape {
         Ok(Self { block_bytes, levels })
     }
 
-    /// Returns the bytes of a block of the base level.
+    /// Returns the size in bytes of a block of the base level.
     #[must_use]
     pub const fn block_bytes(self) -> u32 {
         self.block_bytes

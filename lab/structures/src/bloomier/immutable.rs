@@ -98,13 +98,13 @@ impl<H: Neighbourhoods> BloomierFilter<H> {
         &self.hashing
     }
 
-    /// Returns the bits of the table.
+    /// Returns the size of the table in bits.
     #[must_use]
     pub const fn total_bits(&self) -> u64 {
         self.table.total_bits()
     }
 
-    /// Returns the rate at which a key that is not in the map has a value.
+    /// Returns the probability that a key outside the map has a value.
     #[must_use]
     pub fn false_positive_rate(&self) -> f64 {
         self.bits.false_positive_rate()

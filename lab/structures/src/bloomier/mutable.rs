@@ -24,7 +24,7 @@ use bruit_filters::KeyId;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MutableBloomierFilter<H = KeyedNeighbourhoods> {
     hashing: H,
-    /// Index of a key's own cell among its k cells, with zero check bits above.
+    /// Index of a key's own cell among its k cells. The check bits above it are zero.
     owns: CellTable,
     /// Value of the key that owns the cell.
     values: CellTable,
@@ -69,7 +69,7 @@ impl<H: Neighbourhoods> MutableBloomierFilter<H> {
         Some(map)
     }
 
-    /// Creates a map with tables still to be filled.
+    /// Creates a map with empty tables.
     pub(crate) fn empty(hashing: H, bits: MapBits, keys: u64) -> Self {
         let cells = hashing.cells();
         let owns = CellTable::new(cells, (own_bits(hashing.hashes()) + bits.check()).max(1));
@@ -136,14 +136,14 @@ impl<H: Neighbourhoods> MutableBloomierFilter<H> {
         &self.hashing
     }
 
-    /// Returns the bits of both tables.
+    /// Returns the size of both tables in bits.
     #[must_use]
     pub const fn total_bits(&self) -> u64 {
         self.owns.total_bits() + self.values.total_bits()
     }
 
-    /// Returns the rate at which a key that is not in the map has a value: 2^-`check bits`. With three cells per key
-    /// the rate is a quarter lower, because one of the four values of two bits is invalid.
+    /// Returns the probability that a key outside the map has a value: 2^-`check bits`. With three cells per key the
+    /// rate is a quarter lower, because one of the four values of two bits is invalid.
     #[must_use]
     pub fn false_positive_rate(&self) -> f64 {
         let hashes = self.hashing.hashes();
@@ -164,7 +164,8 @@ impl<H: Neighbourhoods> MutableBloomierFilter<H> {
     }
 }
 
-/// Returns the words of both tables of a keyed filter with `cells_of_third` cells for each of the three hash functions.
+/// Returns the number of words of both tables of a keyed filter with `cells_of_third` cells for each of the three hash
+/// functions.
 pub(crate) const fn table_words(cells_of_third: u64, bits: MapBits) -> u64 {
     let cells = cells_of_third * CELLS_PER_KEY as u64;
     let owns = cells * (own_bits(CELLS_PER_KEY) + bits.check()) as u64;

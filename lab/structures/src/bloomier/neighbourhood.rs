@@ -28,7 +28,7 @@ impl Neighbourhood {
     /// Creates a neighbourhood from its cells, in the order of the k hash functions.
     ///
     /// # Panics
-    /// If there are more than [`HASHES_MAX`].
+    /// If there are more than [`HASHES_MAX`] cells.
     #[inline]
     #[must_use]
     pub fn new(cells: &[u32], mask: u64) -> Self {
@@ -79,7 +79,7 @@ impl KeyedNeighbourhoods {
     /// Creates a hashing for a table of `keys` keys under the key with id `key_id`.
     ///
     /// # Panics
-    /// If there are more than [`KEYS_MAX`].
+    /// If `keys` is above [`KEYS_MAX`].
     #[must_use]
     pub fn for_keys(keys: usize, seed: u32, key_id: KeyId) -> Self {
         assert!(keys <= KEYS_MAX, "a map has at most {KEYS_MAX} keys, not {keys}");
@@ -93,7 +93,7 @@ impl KeyedNeighbourhoods {
         Self { cells_of_third, seed, key_id }
     }
 
-    /// Returns a third of m.
+    /// Returns the number of cells in each third of the table.
     pub(crate) const fn cells_of_third(&self) -> u32 {
         self.cells_of_third
     }

@@ -77,7 +77,7 @@ impl CellTable {
         self.cells
     }
 
-    /// Returns the bits of all cells.
+    /// Returns the size of all cells in bits.
     pub(super) const fn total_bits(&self) -> u64 {
         self.cells as u64 * self.bits as u64
     }

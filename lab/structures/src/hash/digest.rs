@@ -1,8 +1,8 @@
 //! The digest-chunk constructions of the paper's §3: the i-th of k equal chunks of a digest selects the i-th position.
 //!
-//! For study. A chunk of few bits cannot address every cell of a large array: Figure 1(b) of the paper shades the
-//! unreachable cells of the whole-array form, Figure 2 those of the partitioned form. Creating such a family logs a
-//! warning. [`HashFamily::utilisable_size`] and [`DigestChunks::unreachable_cells`] return the loss.
+//! This family is for study. A chunk of few bits cannot address every cell of a large array: Figure 1(b) of the paper
+//! shades the unreachable cells of the whole-array form, Figure 2 those of the partitioned form. Creating such a family
+//! logs a warning. [`HashFamily::utilisable_size`] and [`DigestChunks::unreachable_cells`] return the loss.
 
 use std::fmt;
 
@@ -116,9 +116,9 @@ impl HashFamily for DigestChunks {
     }
 
     /// # Panics
-    /// If `key` is of another digest than the family's.
+    /// If `key` was not computed with the digest of this family.
     fn positions(&self, key: &DigestBytes) -> impl Iterator<Item = u64> {
-        assert_eq!(key.digest, self.digest, "a family hashes by one digest");
+        assert_eq!(key.digest, self.digest, "the key must be a digest of the kind of this family");
         let (bits, reach) = (self.chunk_bits(), self.reach());
         (0..self.hashes).map(move |i| {
             let start = if self.partitioned { u64::from(i) * reach } else { 0 };
@@ -130,7 +130,7 @@ impl HashFamily for DigestChunks {
         ensure_equal("the digest", &self.digest, &other.digest)?;
         ensure_equal("the number of cells m", &self.cells, &other.cells)?;
         ensure_equal("the number of hash functions k", &self.hashes, &other.hashes)?;
-        ensure_equal("whether each chunk has a partition", &self.partitioned, &other.partitioned)
+        ensure_equal("the partitioned flag", &self.partitioned, &other.partitioned)
     }
 
     /// Returns min(m, 2^(bits/k)) for the whole array, or k·min(⌊m/k⌋, 2^(bits/k)) with one partition per chunk.
@@ -184,7 +184,7 @@ impl fmt::Display for Digest {
 const BYTES_MAX: usize = 20;
 /// Bits processed in one step of the reduction.
 const PIECE_BITS: u32 = 64;
-/// Bytes that contain a piece starting at any bit of a byte.
+/// Number of bytes that contain a whole piece, at whatever bit of the first byte it starts.
 const WINDOW_BYTES: u32 = PIECE_BITS / 8 + 1;
 
 /// The digest of a message, which is the key of a [`DigestChunks`] family.
@@ -279,14 +279,14 @@ mod tests {
 
     #[test]
     fn md5_chunks_of_abc_are_known() {
-        // RFC 1321, A.5.
+        // A test vector of RFC 1321, A.5.
         let family = DigestChunks::whole_array(Digest::Md5, 4, 1 << 40).unwrap();
         assert_eq!(positions(&family, b"abc"), [0x9001_5098, 0x3cd2_4fb0, 0xd696_3f7d, 0x28e1_7f72]);
     }
 
     #[test]
     fn sha1_chunks_of_abc_are_known() {
-        // RFC 3174, §7.3.
+        // A test vector of RFC 3174, §7.3.
         let family = DigestChunks::whole_array(Digest::Sha1, 8, 1 << 20).unwrap();
         let expected = [0xa9993, 0xe3647, 0x06816, 0xaba3e, 0x25717, 0x850c2, 0x6c9cd, 0x0d89d];
         assert_eq!(positions(&family, b"abc"), expected);
@@ -352,7 +352,7 @@ mod tests {
             (DigestChunks::whole_array(Digest::Sha1, 8, 160), "the digest"),
             (DigestChunks::whole_array(Digest::Md5, 8, 161), "the number of cells m"),
             (DigestChunks::whole_array(Digest::Md5, 4, 160), "the number of hash functions k"),
-            (DigestChunks::partitioned(Digest::Md5, 8, 160), "whether each chunk has a partition"),
+            (DigestChunks::partitioned(Digest::Md5, 8, 160), "the partitioned flag"),
         ];
         for (theirs, what) in others {
             assert_eq!(ours.ensure_same(&theirs.unwrap()).unwrap_err().what, what);

@@ -1,7 +1,7 @@
 //! The construction of the survey's slides: h_i(x) = MD5(x‖i) mod m, a separate digest for each function.
 //!
-//! For study. Unlike the chunks of one digest, it reaches every cell of any array and works for any k. It costs k
-//! digests per key, and anyone can compute them, so anyone can find keys that collide in a filter.
+//! This family is for study. Unlike the chunks of one digest, it reaches every cell of any array and works for any k.
+//! It costs k digests per key, and anyone can compute them, so anyone can find keys that collide in a filter.
 
 use bruit_filters::hash::HashFamily;
 

@@ -1,12 +1,12 @@
-//! Polynomials over a prime field: k functions, each of them t-wise independent.
+//! Polynomials over a prime field: k functions, each t-wise independent.
 //!
 //! The paper's footnote 3 leaves open whether its results change with "independent" universal functions. The functions
 //! of [`UniversalHash`] are not independent, for two reasons. The values of an affine function for two keys determine
 //! its value for a third. And two functions with the same c are shifts of each other. A polynomial with t random
-//! coefficients has every combination of values for any t keys equally often (Wegman and Carter, 1981), and no two
+//! coefficients takes every combination of values for any t keys equally often (Wegman and Carter, 1981), and no two
 //! functions of a [`PolynomialHash`] share a leading coefficient.
 //!
-//! For study, not for production: each position costs t multiplications.
+//! This family is for study, not for production: each position costs t multiplications.
 
 use bruit_filters::hash::HashFamily;
 

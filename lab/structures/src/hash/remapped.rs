@@ -1,9 +1,10 @@
 //! The solution that the paper's §3 proposes for digest chunks: a function ℓ_i maps all chunks together onto the i-th
 //! of k partitions, so that every cell of a partition can be reached.
 //!
-//! For study. The paper does not specify ℓ_i. This module uses a function that is affine in the 32-bit words of the
-//! digest, modulo 2^61 − 1: the paper's equation (2) for a key of several words. Two different digests share a cell of
-//! a partition with a probability of one in ⌊m/k⌋. Like equation (2) it is linear, and so not suitable for production.
+//! This family is for study. The paper does not specify ℓ_i. This module uses a function that is affine in the 32-bit
+//! words of the digest, modulo 2^61 − 1: the paper's equation (2) for a key of several words. Two different digests
+//! share a cell of a partition with a probability of one in ⌊m/k⌋. Like equation (2) it is linear, and so not suitable
+//! for production.
 
 use bruit_filters::hash::HashFamily;
 
@@ -82,9 +83,9 @@ impl HashFamily for RemappedDigest {
     }
 
     /// # Panics
-    /// If `key` is of another digest than the family's.
+    /// If `key` was not computed with the digest of this family.
     fn positions(&self, key: &DigestBytes) -> impl Iterator<Item = u64> {
-        assert_eq!(key.digest(), self.digest, "a family hashes by one digest");
+        assert_eq!(key.digest(), self.digest, "the key must be a digest of the kind of this family");
         let (key, partition_cells) = (*key, self.partition_cells());
         (0..).zip(&self.functions).map(move |(partition, function): (u64, _)| {
             let words = (0..).step_by(WORD_BITS as usize).map(|start| key.field(start, WORD_BITS));

@@ -1,8 +1,9 @@
 //! The universal family of the paper's equation (2), h(x) = ((c·x + d) mod p) mod m.
 //!
-//! For reproducing the paper's tables and for study. It is not suitable for production. Every key is reduced modulo p
-//! first, so x and x + p share all their positions for any c and d. With p = 2,100,000,011, a new key coincides with
-//! one of n stored keys with probability n / p. It is also linear, so a few known positions reveal c and d.
+//! This family is for study and for reproducing the paper's tables. It is not suitable for production. Every key is
+//! reduced modulo p first, so x and x + p share all their positions for any c and d. With p = 2,100,000,011, a new key
+//! coincides with one of n stored keys with probability n / p. It is also linear, so a few known positions reveal c and
+//! d.
 
 use std::fmt;
 

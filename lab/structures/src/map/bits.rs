@@ -74,7 +74,7 @@ impl MapBits {
         ((1u64 << self.value) - 1) as u32
     }
 
-    /// Returns the rate at which a key that is not in the map has a value.
+    /// Returns the probability that a key outside the map has a value.
     #[must_use]
     pub fn false_positive_rate(self) -> f64 {
         (-f64::from(self.check)).exp2()

@@ -160,7 +160,7 @@ impl StoredMap {
         }
     }
 
-    /// Returns the bits of all tables.
+    /// Returns the size of all tables in bits.
     #[must_use]
     pub fn total_bits(&self) -> u64 {
         match self {
@@ -169,7 +169,7 @@ impl StoredMap {
         }
     }
 
-    /// Returns the rate at which a key that is not in the map has a value.
+    /// Returns the probability that a key outside the map has a value.
     #[must_use]
     pub fn false_positive_rate(&self) -> f64 {
         match self {
@@ -178,7 +178,7 @@ impl StoredMap {
         }
     }
 
-    /// Creates a map as described by the header, with tables still to be filled.
+    /// Creates a map as described by the header, with empty tables.
     fn empty(header: &MapHeader, layers: &[LayerShape]) -> Self {
         let (bits, keys, key_id) = (header.bits, header.keys, header.key_id);
         match header.kind {

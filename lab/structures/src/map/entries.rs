@@ -11,8 +11,8 @@ pub type Entry = (Fingerprint, u32);
 
 /// Returns the distinct entries, sorted by key.
 ///
-/// Two equations of the same key cannot be solved separately. This function therefore removes duplicates and rejects
-/// keys with two values.
+/// Two entries with the same key would yield contradicting or redundant equations. This function therefore removes
+/// duplicates and rejects keys with two values.
 pub(crate) fn distinct(mut entries: Vec<Entry>, bits: MapBits) -> Result<Vec<Entry>, BuildError> {
     ensure_count(entries.len())?;
     if let Some(&(_, value)) = entries.iter().find(|(_, value)| *value > bits.value_max()) {

@@ -1,4 +1,4 @@
-//! Errors of building a map.
+//! Errors when building a map.
 
 use super::{CHECK_BITS_MAX, KEYS_MAX, VALUE_BITS_MAX};
 use bruit_filters::Fingerprint;
@@ -49,7 +49,7 @@ pub enum BuildError {
         keys: usize,
     },
     /// All seeds failed: the keys could not be ordered so that every key has a cell of its own.
-    #[error("found no order of the keys with {tries} seeds")]
+    #[error("the keys cannot be ordered with any of {tries} seeds")]
     NoOrder {
         /// Number of seeds tried.
         tries: u32,

@@ -18,7 +18,7 @@ pub const MAP_HEADER_BYTES: usize = 64;
 /// Bytes of an entry in the list of layers.
 pub const LAYER_BYTES: usize = 4;
 
-/// The only hash in files: SipHash-1-3-128 fingerprints.
+/// The only hash that files use: SipHash-1-3-128 fingerprints.
 const HASH_FINGERPRINT: u8 = 1;
 const FLAG_KEY: u8 = 1;
 
@@ -90,7 +90,7 @@ pub struct MapHeader {
     pub cells_of_third: u64,
     /// The seed of a Bloomier filter.
     pub seed: u32,
-    /// Words of 64 bits of all tables.
+    /// Number of 64-bit words in all tables.
     pub words: u64,
     /// True if a key section follows.
     pub has_key: bool,
@@ -99,13 +99,13 @@ pub struct MapHeader {
 }
 
 impl MapHeader {
-    /// Returns the bytes of all tables.
+    /// Returns the size of all tables in bytes.
     #[must_use]
     pub const fn payload_bytes(&self) -> u64 {
         self.words * 8
     }
 
-    /// Returns the bytes of the whole encoding.
+    /// Returns the size of the whole encoding in bytes.
     #[must_use]
     pub const fn file_bytes(&self) -> u64 {
         let key_bytes = if self.has_key { KEY_BYTES } else { 0 };

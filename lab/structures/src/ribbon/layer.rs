@@ -41,7 +41,7 @@ pub(crate) struct LayerShape {
 impl LayerShape {
     pub(crate) const BLOCKS_MIN: u32 = 2;
 
-    /// Creates a layer of `blocks` blocks, but at least two: a single block has no valid start.
+    /// Creates the shape of a layer of `blocks` blocks, which must be at least two: a single block has no valid start.
     pub(crate) const fn new(blocks: u32, width: u32, depth: u32) -> Self {
         Self { blocks, width, depth }
     }
@@ -66,8 +66,8 @@ impl LayerShape {
         self.blocks as u64 * BLOCK_SLOTS
     }
 
-    /// Returns the number of starts. They end a block before the last slot, so that the 64 slots of each start lie in
-    /// two blocks.
+    /// Returns the number of starts. The last start is one block before the end, so that the 64 slots of each start lie
+    /// in two blocks.
     const fn starts(self) -> u64 {
         self.slots() - BLOCK_SLOTS
     }
@@ -82,12 +82,12 @@ impl LayerShape {
         self.starts().div_ceil(BUCKET_STARTS)
     }
 
-    /// Returns the words of the solution.
+    /// Returns the number of words of the solution.
     pub(crate) const fn solution_words(self) -> u64 {
         self.blocks as u64 * self.width as u64
     }
 
-    /// Returns the words of the codes.
+    /// Returns the number of words of the codes.
     pub(crate) const fn code_words(self) -> u64 {
         self.buckets().div_ceil(CODES_PER_WORD)
     }
@@ -99,7 +99,7 @@ impl LayerShape {
     }
 
     /// Returns a number that makes the places of a key differ between layers. The salt is 0 in the first layer: its
-    /// keys, all but 2 of 100, are not hashed again, and their order is the order of their places.
+    /// keys, 98 % of all, are not hashed again, and are already in the order of their places.
     const fn salt(self) -> u64 {
         match self.depth {
             0 => 0,
@@ -141,7 +141,7 @@ impl Layer {
         self.shape
     }
 
-    /// Returns the bits of solution and codes.
+    /// Returns the size of the solution and the codes in bits.
     pub(crate) const fn total_bits(&self) -> u64 {
         (self.shape.solution_words() + self.shape.code_words()) * 64
     }

@@ -55,7 +55,7 @@ impl RibbonMap {
         Self::build(keys.iter().map(|&key| (key, 0)).collect(), MapBits::new(0, check_bits)?, key_id)
     }
 
-    /// Creates a map with layers still to be filled.
+    /// Creates a map with empty layers.
     pub(crate) fn empty(shapes: &[LayerShape], bits: MapBits, keys: u64, key_id: KeyId) -> Self {
         Self { layers: shapes.iter().map(|&shape| Layer::empty(shape)).collect(), bits, keys, key_id }
     }
@@ -107,13 +107,13 @@ impl RibbonMap {
         self.key_id
     }
 
-    /// Returns the bits of all layers, including their thresholds.
+    /// Returns the size of all layers in bits, including their thresholds.
     #[must_use]
     pub fn total_bits(&self) -> u64 {
         self.layers.iter().map(Layer::total_bits).sum()
     }
 
-    /// Returns the rate at which a key that is not in the map has a value.
+    /// Returns the probability that a key outside the map has a value.
     #[must_use]
     pub fn false_positive_rate(&self) -> f64 {
         if self.keys == 0 { 0.0 } else { self.bits.false_positive_rate() }

@@ -10,7 +10,8 @@ use bruit_filters::{Fingerprint, KeyId, Mismatch};
 /// Maximum number of resolutions: the lower half of a draw has two bits for each.
 pub const RESOLUTIONS_MAX: usize = 16;
 
-/// Number of bits of a draw that decide about each resolution after the first: it receives one packet in four.
+/// Number of bits of a draw that select the arrivals of each resolution after the first: one in four of the previous
+/// resolution.
 const BITS_PER_RESOLUTION: u32 = 2;
 
 /// Number of leading fingerprint bits that determine the positions.
@@ -136,7 +137,7 @@ impl<F: MembershipFilter<Key = Fingerprint>> MultiResolutionFilter<F> {
         0.25f64.powi(resolution as i32)
     }
 
-    /// Returns the bits of all resolutions.
+    /// Returns the size of all resolutions in bits.
     #[must_use]
     pub fn bits(&self) -> u64 {
         self.resolutions.iter().map(|resolution| resolution.filter().bits()).sum()

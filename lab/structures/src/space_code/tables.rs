@@ -95,7 +95,8 @@ fn note(rows: &mut [Row], greatest: &mut [f64], likelihoods: &[f64], packets: f6
     }
 }
 
-/// If every group is hit, the most likely number and the upper end of the interval do not exist.
+/// Sets the values that the likelihoods do not determine. If every group is hit, for instance, the interval has no
+/// upper end.
 fn saturate(rows: &mut [Row], groups: u32, share: f64) {
     if let Some(row) = rows.last_mut() {
         row.likely = coupon_collector(groups) / share;
@@ -103,8 +104,8 @@ fn saturate(rows: &mut [Row], groups: u32, share: f64) {
         row.high = f64::INFINITY;
     }
     for (hits, row) in (0..).zip(rows) {
-        // False positives alone reach this number of hits too rarely, for any number of packets, so this step is the
-        // lower end.
+        // The tables end before this number of hits becomes probable enough, so the lower end is the mean number of
+        // packets that lead to it.
         if row.low.is_infinite() {
             row.low = expected_insertions(groups, hits) / share;
         }
