@@ -169,8 +169,8 @@ mod tests {
             assert_eq!(fingerprint, Fingerprint::narrow(fingerprint.high()));
             assert_ne!(fingerprint.low(), wide.fingerprint(&bytes).low());
         }
-        // Stored and sent bytes depend on this finaliser. It is that of SplitMix64, so the expected values are the
-        // first outputs of SplitMix64.
+        // Stored and sent bytes depend on the finaliser, which SplitMix64 also uses. The expected values are therefore
+        // the first outputs of SplitMix64.
         assert_eq!(Fingerprint::narrow(0x9e37_79b9_7f4a_7c15).low(), 0xe220_a839_7b1d_cdaf);
         assert_eq!(Fingerprint::narrow(0x3c6e_f372_fe94_f82a).low(), 0x6e78_9e6a_a1b9_65f4);
     }

@@ -11,7 +11,7 @@ use memmap2::MmapMut;
 
 use crate::undo::Undo;
 
-/// Words of 64 bits in a line.
+/// Number of 64-bit words in a line.
 pub const LINE_WORDS: usize = 8;
 /// Bits in a line.
 pub(crate) const LINE_BITS: u64 = 512;

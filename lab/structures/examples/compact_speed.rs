@@ -50,7 +50,7 @@ fn measure<C: Cells>(keys: u64, arrivals: &[Fingerprint], name: &str, empty: &C,
     let mut filter = None;
     for _ in 0..ROUNDS {
         let empty = CountingFilter::with_cells(hash.clone(), Extension::Refined, empty.clone());
-        let mut filled = empty.expect("as many cells as the hash functions reach");
+        let mut filled = empty.expect("the cells match the hash family");
         insertion += nanoseconds(arrivals.len() * ROUNDS, || filled.insert_batch(arrivals));
         count += nanoseconds(all.len() * ARRIVALS_PER_KEY * ROUNDS, || {
             (0..ARRIVALS_PER_KEY).for_each(|_| filled.count_batch(&all, &mut found));

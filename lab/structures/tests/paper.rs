@@ -257,7 +257,8 @@ mod delta_rounds {
     #[test]
     fn both_servers_are_equal_when_cells_saturate() {
         for extension in [Extension::Intuitive, Extension::Refined] {
-            // With 30, the count passes 31 only in the sum 30 + 2; with 1000, already in the server's own cells.
+            // With 30 insertions, the count exceeds 31 only in the sum 30 + 2. With 1000, the server's own cells
+            // saturate.
             for many in [30, 1000] {
                 let [a, b] = run(extension, many);
                 assert_eq!(a.all, b.all, "{extension} {many}");

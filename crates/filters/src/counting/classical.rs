@@ -230,7 +230,7 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
         self.cells.ensure_same(&other.cells)
     }
 
-    /// Returns a map from each cell value that occurs to the number of cells with it.
+    /// Returns the number of cells with each value, for all values that occur.
     #[must_use]
     pub fn histogram(&self) -> BTreeMap<u32, u64> {
         let mut histogram = BTreeMap::new();

@@ -70,7 +70,7 @@ pub enum FileError {
     /// A checksum does not match.
     #[error("damaged: the checksum of the {part} does not match")]
     Damaged {
-        /// Part whose checksum was computed.
+        /// Part with the wrong checksum.
         part: Part,
     },
     /// A field has a value that no writer produces.
@@ -82,7 +82,7 @@ pub enum FileError {
         value: u64,
     },
     /// The array needs more memory than the limit of the caller.
-    #[error("too large: the array has {bytes} bytes, the limit is {limit_bytes}")]
+    #[error("too large: the array has {bytes} bytes, but the limit is {limit_bytes}")]
     TooLarge {
         /// Size according to the header.
         bytes: u64,

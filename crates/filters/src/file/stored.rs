@@ -27,15 +27,15 @@ pub(crate) mod parts {
     pub(crate) trait Parts: Sized {
         /// Creates an empty filter from a `header` of the same kind.
         fn empty(header: &Header) -> Self;
-        /// Returns the words of the filter's array in the order of a file.
+        /// Returns the words of the filter's array, in file order.
         fn words(&self) -> &[u64];
-        /// Returns the words of the filter's array, mutable.
+        /// Returns the words of the filter's array for changing them.
         fn words_mut(&mut self) -> &mut [u64];
         /// Returns the spill table, for kinds that have one.
         fn spill(&self) -> Option<&Spill> {
             None
         }
-        /// Returns the spill table, mutable.
+        /// Returns the spill table for changing it.
         fn spill_mut(&mut self) -> Option<&mut Spill> {
             None
         }
@@ -182,7 +182,7 @@ impl Parts for OneLineCounts {
     }
 }
 
-/// Returns the entries of a spill table in the order of a file.
+/// Returns the entries of a spill table, in file order.
 pub(crate) fn spill_entries(spill: Option<&Spill>) -> Vec<SpillEntry> {
     let records = spill.map(Spill::records);
     let entries = records.iter().flat_map(SpillRecords::iter);

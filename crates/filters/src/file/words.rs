@@ -148,7 +148,7 @@ pub(crate) fn expect_checksum<R: Read>(input: &mut InputWords<R>) -> Result<(), 
     expect_end(&mut input.input)
 }
 
-/// Returns an error if the input has more bytes.
+/// Returns an error if the input is not at its end.
 pub fn expect_end(input: &mut impl Read) -> Result<(), FileError> {
     match read_exactly(input, &mut [0]) {
         Ok(()) => Err(FileError::TrailingBytes),

@@ -335,7 +335,7 @@ fn ones_of(lines: &[Line], lane: usize) -> u64 {
     lines.iter().map(|line| u64::from(line.0[lane].count_ones())).sum()
 }
 
-/// Adds the number of bits that are set in `after` and not in `before`, by lane.
+/// Adds to `ones`, for each lane, the number of bits that are set in `after` but not in `before`.
 fn count_fresh(ones: &mut [u64; LINE_WORDS], before: &Line, after: &Line) {
     for (ones, (before, after)) in ones.iter_mut().zip(before.0.iter().zip(after.0)) {
         *ones += u64::from((after & !before).count_ones());

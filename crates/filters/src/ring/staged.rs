@@ -288,7 +288,7 @@ mod tests {
             let age = 11 - i as u32 / 600;
             assert!(age >= 8 || found.contains(age), "key {i}");
         }
-        // The ring is so full that the first stage alone has many false positives, and both stages together have few.
+        // The ring is so full that the first stage alone has many false positives, but both stages together have few.
         let ages = |found: &[Generations]| found.iter().map(|found| found.ages().count()).sum::<usize>();
         let first: Vec<_> = keys.iter().map(|key| ring.stages[0].check(key)).collect();
         assert!(ages(&first) > ages(&found) + 1000, "{} and {}", ages(&first), ages(&found));

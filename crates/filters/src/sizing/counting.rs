@@ -55,7 +55,7 @@ pub fn bulk_rate(insertions: u64, cells: u64, hashes: u32, threshold: u32, count
 ///
 /// For refined counting, the result is an upper bound at thresholds above 1, and within 1 % of measurements at
 /// threshold 1. To compute the effect of signatures reported `threshold` times or more, pass the number of such
-/// signatures as `keys`, and 1 as the threshold. A line whose last row was replaced by entries has one row less: with
+/// signatures as `keys`, and 1 as the threshold. A line whose last row was replaced by entries has one row fewer: with
 /// many counts above 15, the rate is up to a third higher.
 #[must_use]
 pub fn counting_line_rate(keys: u64, lines: u64, threshold: u32) -> f64 {

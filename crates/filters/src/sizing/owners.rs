@@ -25,7 +25,7 @@ pub fn owner_table_bytes(owners: u64, features: u64, load: f64) -> Result<u64, S
     }
     ensure_keys(owners.min(features))?;
     let lines = (owners as f64 * features as f64 / (load * SLOTS as f64)).ceil();
-    // An even number of lines, because the two lines of a feature must differ.
+    // The number of lines is rounded up to an even number, because the two lines of a feature must differ.
     let bytes = (lines / 2.0).ceil() * 2.0 * LINE_BYTES as f64;
     if bytes <= BYTES_MAX as f64 { Ok(bytes as u64) } else { Err(SizingError::TooLarge) }
 }

@@ -152,7 +152,7 @@ pub(crate) fn half_keys_by_fill(fill: f64, lines: usize) -> f64 {
 pub(crate) fn window_rate(half_keys: &[f64], lines_per_key: u32) -> f64 {
     let covered: Vec<_> = half_keys.iter().map(|&half_keys| covered_by_load(half_keys)).collect();
     let distinct = distinct_positions();
-    // Every way in which the positions of a check can repeat: its probability, and the resulting rate in each
+    // All ways in which the positions of a check can repeat, each with its probability and the resulting rate in each
     // generation.
     let mut ways = vec![(1.0, vec![1.0; covered.len()])];
     for _ in 0..lines_per_key {

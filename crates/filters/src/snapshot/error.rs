@@ -32,7 +32,7 @@ pub enum RestoreError {
         found: u8,
     },
     /// The structure needs more memory than the caller allows.
-    #[error("the snapshot has {lines} lines of 64 bytes, the limit is {limit_bytes} bytes")]
+    #[error("the snapshot has {lines} lines of 64 bytes, but the limit is {limit_bytes} bytes")]
     TooLarge {
         /// Lines of the structure.
         lines: u64,

@@ -32,7 +32,7 @@ pub struct BlockShape {
 }
 
 impl BlockShape {
-    /// Creates a shape of blocks of `block_bytes` in `levels` levels. A block-based filter has one level, a
+    /// Creates a shape with blocks of `block_bytes` bytes and `levels` levels. A block-based filter has one level, a
     /// hierarchical filter several.
     ///
     /// # Errors

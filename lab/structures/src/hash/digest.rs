@@ -1,8 +1,9 @@
 //! The digest-chunk constructions of the paper's §3: the i-th of k equal chunks of a digest selects the i-th position.
 //!
 //! This family is for study. A chunk of few bits cannot address every cell of a large array: Figure 1(b) of the paper
-//! shades the unreachable cells of the whole-array form, Figure 2 those of the partitioned form. Creating such a family
-//! logs a warning. [`HashFamily::utilisable_size`] and [`DigestChunks::unreachable_cells`] return the loss.
+//! shades the unreachable cells of the whole-array form, and Figure 2 shades those of the partitioned form. Creating
+//! such a family logs a warning. [`HashFamily::utilisable_size`] and [`DigestChunks::unreachable_cells`] return the
+//! loss.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Encoding and decoding of maps: `docs/design/map-files.md`.
+//! Encoding and decoding of maps. `docs/design/map-files.md` specifies the format.
 
 use std::io::{Read, Write};
 

@@ -180,7 +180,8 @@ fn packet_matrix(groups: u32, share: f64) -> Lower {
     })
 }
 
-/// Returns the distribution of all hits by groups truly hit: a binomial distribution over the others.
+/// Returns the distribution of all hits for each number of groups truly hit. The number of false hits among the other
+/// groups is binomial.
 fn chance_matrix(groups: u32, rate: f64) -> Lower {
     Lower::from_fn(groups as usize + 1, |to, from| binomial(groups as usize - from, to - from, rate))
 }
