@@ -16,7 +16,7 @@ const BATCH: usize = 256;
 /// A set of byte strings with false positives: a check may find an item that was never added, but never misses an added
 /// item.
 ///
-/// It wraps a [`OneLineFilter`] and the [`FingerprintKey`] of its fingerprints, so that a fingerprint made under another
+/// Wraps a [`OneLineFilter`] and the [`FingerprintKey`] of its fingerprints, so that a fingerprint made under another
 /// key is an error, not a wrong answer.
 ///
 /// ```

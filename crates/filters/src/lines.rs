@@ -70,7 +70,7 @@ impl Lines {
 
     /// Creates an array of `count` zeroed lines if the memory can be allocated.
     pub fn try_new(count: usize) -> Result<Self, OutOfMemory> {
-        let bytes = count.checked_mul(LINE_BYTES).expect("a filter fits the address space");
+        let bytes = count.checked_mul(LINE_BYTES).expect("a filter fits in the address space");
         let out_of_memory = OutOfMemory { bytes: bytes as u64 };
         if bytes < MAPPED_FROM_BYTES {
             let mut lines = Vec::new();
@@ -87,7 +87,7 @@ impl Lines {
 
     /// Creates zeroed lines that hold at least `bits` bits.
     pub fn for_bits(bits: u64) -> Self {
-        let count = usize::try_from(bits.div_ceil(LINE_BITS)).expect("a filter fits the address space");
+        let count = usize::try_from(bits.div_ceil(LINE_BITS)).expect("a filter fits in the address space");
         Self::new(count)
     }
 
@@ -97,7 +97,7 @@ impl Lines {
     /// # Panics
     /// The same as for [`new`](Self::new).
     pub(crate) fn repeated(&self, factor: usize) -> Self {
-        let count = self.len().checked_mul(factor).expect("a filter fits the address space");
+        let count = self.len().checked_mul(factor).expect("a filter fits in the address space");
         let mut repeated = Self::new(count);
         // Skips zero lines: the new lines are already zeroed, and untouched pages use no memory.
         for (copies, line) in repeated.all_mut().chunks_exact_mut(factor.max(1)).zip(self.iter()) {

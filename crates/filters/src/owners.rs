@@ -3,7 +3,7 @@
 //! An *owner* is a set of features stored under one number, usually a report: 48 pairs of words, or 32 shingles.
 //! [`OwnerTable::add`] stores them. [`OwnerTable::votes`] looks up every feature of a message, and each one votes for
 //! the owners that have it. If an owner with n stored features gets m votes, it shares about m/n of its features with
-//! the message, whatever else the message contains. The caller decides how large a share is a match, and stores all
+//! the message, regardless of the rest of the message. The caller decides which share counts as a match, and stores all
 //! other data of owners.
 //!
 //! Votes are counted for each quarter of the owner's text ([`Part`]), which is stored with the feature; the quarter

@@ -50,7 +50,7 @@ mod tests {
 
     fn number(mut bytes: &[u8]) -> Result<u64, FileError> {
         let value = take(&mut bytes, "a number")?;
-        assert_eq!(bytes, [7], "what follows is left");
+        assert_eq!(bytes, [7], "the bytes after the number remain");
         Ok(value)
     }
 

@@ -206,7 +206,7 @@ proptest! {
             let added = table.add(&features(&candidates), wanted);
             assert_eq!(twin.add(&features(&candidates), wanted), added);
             assert!(added.stored_total() <= wanted);
-            assert!(cover(votes_for(&table, &candidates, added.owner), added.stored), "the newest is whole");
+            assert!(cover(votes_for(&table, &candidates, added.owner), added.stored), "the newest owner is complete");
             owners.push((added, candidates));
         }
         for (added, candidates) in &owners {

@@ -1,5 +1,5 @@
-//! Requirements for the snapshots of every structure. A snapshot contains the state at its beginning, whatever changes
-//! follow. The restored structure equals the original and behaves the same. Damaged bytes never cause a panic.
+//! Requirements for the snapshots of every structure. A snapshot contains the state at its beginning, regardless of
+//! later changes. The restored structure equals the original and behaves the same. Damaged bytes never cause a panic.
 
 use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
 use bruit_filters::owners::{Feature, Owner, OwnerTable, Part, Votes};

@@ -71,11 +71,11 @@ impl CompactCounters {
             return Err(CompactError::Chunks { chunks, cells });
         }
         let base = PackedCells::new(cells, low_bits + 1)?;
-        let tables = vec![Vec::new(); usize::try_from(chunks).expect("a filter fits the address space")];
+        let tables = vec![Vec::new(); usize::try_from(chunks).expect("a filter fits in the address space")];
         Ok(Self { base, low_bits, high_bits, chunk_cells: cells.div_ceil(chunks), tables })
     }
 
-    /// Returns the number of counts that do not fit their base cell.
+    /// Returns the number of counts that do not fit in their base cell.
     #[must_use]
     pub fn large_counts(&self) -> u64 {
         self.tables.iter().map(|table| table.len() as u64).sum()
@@ -187,13 +187,13 @@ pub enum CompactError {
     /// The number of low bits is outside `1..=`[`LOW_BITS_MAX`].
     #[error("a base cell keeps 1 to {LOW_BITS_MAX} bits of a count, not {bits}")]
     LowBits {
-        /// The requested number.
+        /// Requested number of bits.
         bits: u32,
     },
     /// The number of high bits is outside `1..=`[`HIGH_BITS_MAX`].
     #[error("a table keeps 1 to {HIGH_BITS_MAX} bits of a count, not {bits}")]
     HighBits {
-        /// The requested number.
+        /// Requested number of bits.
         bits: u32,
     },
     /// The number of chunks is 0, or chunks would have more than [`CHUNK_CELLS_MAX`] cells.

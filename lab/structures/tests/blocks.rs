@@ -184,7 +184,8 @@ fn a_payload_beyond_the_longest_is_recorded_in_pieces() {
 #[test]
 fn the_longest_runs_are_kept_if_there_are_too_many() {
     let mut filter = roomy(1, 1);
-    // Every second place matches three blocks of the excerpt independently, and there is one run of three blocks.
+    // Each of the three blocks "a" of the excerpt is found at every second offset, and there is one run of three
+    // blocks.
     filter.insert(&b"ab".repeat(PAYLOAD_BYTES_MAX / 2), Label::Offset);
     filter.insert(b"acc", Label::Offset);
     let runs = filter.search(b"acca.a", Label::Offset, 1).unwrap();

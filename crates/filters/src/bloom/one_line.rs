@@ -311,7 +311,7 @@ mod tests {
             filter
         };
         assert_eq!(filled(300).folded(), Some(filled(150)));
-        assert_eq!(filled(75).folded(), None, "75 lines have no half");
+        assert_eq!(filled(75).folded(), None, "75 lines cannot be halved");
     }
 
     #[test]

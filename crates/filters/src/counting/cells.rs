@@ -135,7 +135,7 @@ impl PackedCells {
         if !(1..=CELL_BITS_MAX).contains(&bits) {
             return Err(ShapeError::CellBits { bits });
         }
-        let total_bits = cells.checked_mul(u64::from(bits)).expect("a filter fits the address space");
+        let total_bits = cells.checked_mul(u64::from(bits)).expect("a filter fits in the address space");
         Ok(Self { cells, bits, lines: Lines::for_bits(total_bits) })
     }
 

@@ -1,4 +1,4 @@
-//! Line-by-line addition of two filters of one-line counts, such that no count becomes too low.
+//! Line-by-line addition of two filters of one-line counts, in which no count becomes too low.
 //!
 //! Rows that both sides use are added cell by cell. A record of the sum adds one upper bound from each side: the key's
 //! own record, else the "any" record of its row-0 cell, else the row-0 cell. A key without a record on either side can
@@ -24,7 +24,7 @@ pub(crate) struct RowMerge<'a> {
 }
 
 impl<'a> RowMerge<'a> {
-    /// Creates a merge. `ours` and `theirs` are the spilled records of both filters, `spill` is the table of the
+    /// Creates a merge. `ours` and `theirs` are the spilled records of both filters, and `spill` is the table of the
     /// result.
     pub(crate) fn new(ours: &'a SpillRecords, theirs: &'a SpillRecords, spill: &'a mut Spill) -> Self {
         Self { ours: Side::new(ours), theirs: Side::new(theirs), spill, tags: Vec::new(), records: Vec::new() }

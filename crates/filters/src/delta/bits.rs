@@ -114,7 +114,7 @@ impl BitWriter {
         let (rest, length) = if rest < code.short_rests {
             (rest, code.bits)
         } else {
-            // The bit that only long remainders have comes last.
+            // Long remainders have one more bit, which is written last.
             let long = rest + code.short_rests;
             (long >> 1 | (long & 1) << code.bits, code.bits + 1)
         };
@@ -129,7 +129,7 @@ impl BitWriter {
         }
     }
 
-    /// Returns all bytes, with the last one padded by zeros.
+    /// Returns all bytes, with the last one padded with zeros.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         let rest = self.buffer.to_le_bytes();
         self.bytes.extend_from_slice(&rest[..self.used.div_ceil(8) as usize]);

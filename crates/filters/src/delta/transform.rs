@@ -11,7 +11,7 @@ use crate::counting::spill::Spill;
 use crate::file::{Checksum, FileError, FilterKind, Header, HistoryError, InputWords, WordCheck, expect_checksum};
 use crate::file::{spill_bytes, spill_entries};
 
-/// A source of the blocks of a base and a sink for those of a target.
+/// A source for the blocks of a base and a sink for the blocks of a target.
 pub(super) trait Blocks {
     /// Fills `words` with the words of the base, starting at word `start`.
     fn read(&mut self, start: u64, words: &mut [u64]) -> Result<(), ApplyError>;

@@ -59,7 +59,7 @@ struct Ones {
     sums: u64,
 }
 
-/// One in each byte.
+/// A word with the value 1 in each byte.
 const UNITS: u64 = 0x0101_0101_0101_0101;
 
 impl Ones {
@@ -130,6 +130,6 @@ mod tests {
         let (base, target) = ([!0b10101, 0], [!0b10001, 0b101]);
         assert!(find_gaps(&base, &target, &mut gaps));
         assert_eq!(gaps, [1, 1, 1]);
-        assert!(!find_gaps(&target, &base, &mut gaps), "the other way ones are lost");
+        assert!(!find_gaps(&target, &base, &mut gaps), "in the other direction, ones become zeros");
     }
 }

@@ -71,7 +71,7 @@ fn used_words(bits: u64) -> usize {
 }
 
 fn line_count(header: &Header) -> usize {
-    usize::try_from(header.words() * 64 / LINE_BITS).expect("a filter fits the address space")
+    usize::try_from(header.words() * 64 / LINE_BITS).expect("a filter fits in the address space")
 }
 
 impl Stored for ClassicalFilter<FingerprintHash> {

@@ -52,7 +52,7 @@ pub(crate) fn lines_of(lead: u64, lines: usize) -> [usize; 2] {
     [reduce(lead), reduce(mix(lead, MULTIPLIER_B))]
 }
 
-/// Returns the bits of a key in a word of each of its lines: eight fields of six bits.
+/// Returns the bits of a key for each of its two lines, as a mask of one word with at most four bits.
 #[inline(always)]
 pub(crate) fn masks_of(lead: u64) -> [u64; 2] {
     let fields = mix(lead, MULTIPLIER_A);

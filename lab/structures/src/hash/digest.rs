@@ -185,12 +185,12 @@ impl fmt::Display for Digest {
 const BYTES_MAX: usize = 20;
 /// Bits processed in one step of the reduction.
 const PIECE_BITS: u32 = 64;
-/// Number of bytes that contain a whole piece, at whatever bit of the first byte it starts.
+/// Number of bytes that always contain a whole piece, even if it starts within the first byte.
 const WINDOW_BYTES: u32 = PIECE_BITS / 8 + 1;
 
 /// The digest of a message, which is the key of a [`DigestChunks`] family.
 ///
-/// Created by [`Digest::of`], or from the bytes of a signature that is already a digest.
+/// Created by [`Digest::of`], or converted from the bytes of a signature that is already a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DigestBytes {
     digest: Digest,

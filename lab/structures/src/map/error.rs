@@ -48,7 +48,7 @@ pub enum BuildError {
         /// Number of keys.
         keys: usize,
     },
-    /// All seeds failed: the keys could not be ordered so that every key has a cell of its own.
+    /// All seeds failed: the keys could not be ordered so that every key has its own cell.
     #[error("the keys cannot be ordered with any of {tries} seeds")]
     NoOrder {
         /// Number of seeds tried.

@@ -32,7 +32,7 @@ const SMALL_LOAD_PERCENT: usize = 80;
 pub(crate) struct LayerShape {
     /// Number of blocks of 64 slots, at least 2.
     blocks: u32,
-    /// r, the bits of an answer.
+    /// r, the number of bits of an answer.
     width: u32,
     /// Index of the layer.
     depth: u32,
@@ -199,7 +199,7 @@ pub(crate) struct LayerView<'a> {
 }
 
 impl<'a> LayerView<'a> {
-    /// Returns r, the bits of an answer.
+    /// Returns r, the number of bits of an answer.
     #[inline(always)]
     pub(crate) const fn width(self) -> usize {
         self.width

@@ -10,8 +10,7 @@ use bruit_filters::{Fingerprint, KeyId, Mismatch};
 /// Maximum number of resolutions: the lower half of a draw has two bits for each.
 pub const RESOLUTIONS_MAX: usize = 16;
 
-/// Number of bits of a draw that select the arrivals of each resolution after the first: one in four of the previous
-/// resolution.
+/// Number of bits of a draw that select one in four arrivals for the next resolution.
 const BITS_PER_RESOLUTION: u32 = 2;
 
 /// Number of leading fingerprint bits that determine the positions.

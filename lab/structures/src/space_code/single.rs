@@ -53,7 +53,7 @@ pub struct SpaceCodeFilter<F> {
 }
 
 impl<F: MembershipFilter<Key = Fingerprint>> SpaceCodeFilter<F> {
-    /// Creates an empty filter of l = `groups` groups. Each group has k functions, as many as `filter`.
+    /// Creates an empty filter of l = `groups` groups. Each group has as many hash functions as `filter`.
     ///
     /// # Panics
     /// If `groups` is not in 1..=[`GROUPS_MAX`].

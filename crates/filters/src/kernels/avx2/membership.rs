@@ -216,8 +216,8 @@ impl<const K: u32> Pattern<K> {
         let one = _mm256_set1_epi64x(1);
         let mut mask = _mm256_setzero_si256();
         for i in first as i64..(first + count) as i64 {
-            // Moves byte i of each word to its lowest byte, with zeros above. Shuffles work on register halves of two
-            // words.
+            // Moves byte i of each word to its lowest byte, with zeros above. A shuffle works within each half of a
+            // register, which contains two words.
             let byte = 0x8080_8080_8080_8000_u64 as i64 | i;
             let shift = _mm256_shuffle_epi8(by_word, _mm256_setr_epi64x(byte, byte + 8, byte, byte + 8));
             // A shift by 64 or more gives 0.
