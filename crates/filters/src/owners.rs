@@ -1,10 +1,10 @@
 //! A bounded multimap from features to owners, to find the reports that share features with a message.
 //!
 //! An *owner* is a set of features stored under one number, usually a report: 48 pairs of words, or 32 shingles.
-//! [`OwnerTable::add`] stores them. [`OwnerTable::votes`] looks up every feature of a message, and each one votes for
-//! the owners that have it. If an owner with n stored features gets m votes, it shares about m/n of its features with
-//! the message, regardless of the rest of the message. The caller decides which share counts as a match, and stores all
-//! other data of owners.
+//! [`OwnerTable::add`] stores them. [`OwnerTable::votes`] looks up every feature of a message, and each feature votes
+//! for the owners that have it. If an owner with n stored features gets m votes, it shares about m/n of its features
+//! with the message, regardless of the rest of the message. The caller decides which share counts as a match, and
+//! stores all other data of owners.
 //!
 //! Votes are counted for each quarter of the owner's text ([`Part`]), which is stored with the feature; the quarter
 //! within the message is not needed. This separates two cases: a replica altered word by word keeps features of all

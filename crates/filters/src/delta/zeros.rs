@@ -89,7 +89,7 @@ impl Ones {
     }
 }
 
-/// The positions of the ones of each byte value.
+/// For each byte value, the positions of its ones.
 const SELECT_IN_BYTE: [[u8; 8]; 256] = {
     let mut table = [[0; 8]; 256];
     let mut byte = 0;

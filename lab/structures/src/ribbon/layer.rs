@@ -9,7 +9,7 @@ use bruit_filters::internal::{is_cached, prefetch_line};
 /// keys.
 pub const LAYERS_MAX: usize = 16;
 
-/// Number of slots whose bits share words: bit j of all of them is one word.
+/// Number of slots in a block. One word contains bit j of all its slots.
 pub(crate) const BLOCK_SLOTS: u64 = 64;
 /// Number of starts that share a threshold.
 pub(super) const BUCKET_STARTS: u64 = 128;
