@@ -1,8 +1,8 @@
-//! Limits on servers that send invalid segments: refused bytes by server and hour, and growing pauses by chain.
+//! Limits on servers that send invalid segments: a number of refused bytes per hour, and growing pauses per chain.
 //!
-//! Pure: time is an argument. If a server signs invalid segments, that chain is requested less and less often. Once the
-//! server has sent [`REFUSED_BYTES_MAX`] within an hour, nothing at all is requested from it. Requests to other
-//! servers, and for other chains of the same server, are not affected by a pause.
+//! Pure: time is an argument. A chain with invalid segments is requested less and less often. Once the server has sent
+//! [`REFUSED_BYTES_MAX`] within an hour, nothing at all is requested from it. A pause affects neither other servers nor
+//! other chains of the same server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -46,7 +46,7 @@ struct Pause {
 }
 
 impl Charges {
-    /// Charges refused bytes of a chain to its origin. Returns the pause of the chain.
+    /// Charges refused bytes of a chain to its origin. Returns the resulting pause of the chain.
     pub fn charge(&mut self, chain: &Chain, bytes: u64, now: Duration) -> Duration {
         let account = self.servers.entry(chain.origin.key).or_default();
         if now.saturating_sub(account.window_began) >= WINDOW {
@@ -60,7 +60,7 @@ impl Charges {
         length
     }
 
-    /// Ends the pauses of a chain after a segment of it was accepted.
+    /// Ends the pause of a chain, after one of its segments was accepted.
     pub fn forgive(&mut self, chain: &Chain) {
         self.chains.remove(chain);
     }
@@ -106,7 +106,8 @@ mod tests {
         Chain { origin: Origin { key: [server; 32], incarnation: 1 }, book: Book::Listed, generation }
     }
 
-    /// Requests a chain whenever allowed for this long; every answer is refused. Returns the number of requests.
+    /// Requests a chain as often as allowed for this many seconds, and refuses every answer. Returns the number of
+    /// requests.
     fn refused_within(charges: &mut Charges, seconds: u64, bytes: u64) -> usize {
         let asked = |second: &u64| {
             let now = Duration::from_secs(*second);
@@ -122,7 +123,7 @@ mod tests {
     #[test]
     fn a_chain_is_asked_for_less_and_less_often_and_others_as_before() {
         let mut charges = Charges::default();
-        // After 0, 1, 3, 7, … 511 s, and then every 600 s.
+        // The requests come after 0, 1, 3, 7, … 511 s, and then every 600 s.
         assert_eq!(refused_within(&mut charges, 3_600, 1), 10 + 5);
         let now = Duration::from_secs(3_600);
         assert!(charges.may_ask(&chain(1, 2), now) && charges.may_ask(&chain(2, 1), now));

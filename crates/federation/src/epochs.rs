@@ -22,7 +22,7 @@ impl Epochs {
     /// Creates epoch lengths for the spam book and the bulk book. An epoch lasts at least one second.
     #[must_use]
     pub const fn new(spam_seconds: u64, bulk_seconds: u64) -> Self {
-        assert!(spam_seconds > 0 && bulk_seconds > 0, "an epoch has a length");
+        assert!(spam_seconds > 0 && bulk_seconds > 0, "an epoch must last at least one second");
         Self { spam_seconds, bulk_seconds }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Pure: it turns the engine's state into signed bytes. The caller is responsible for the order of writes: a segment is
 //! in the chain's log on disk before its [`Event::Sealed`] is submitted, and heads that name it are not published
-//! before that event is on disk. So a crash can only leave a log that is too long, which is truncated, and never a log
-//! that is shorter than peers know.
+//! before that event is on disk. So a crash can only leave a log that is too long, which is then truncated; a log is
+//! never shorter than peers know.
 
 use bruit_engine::event::Event;
 use bruit_engine::exchange::{Book, Chain, Exchange};

@@ -1,8 +1,8 @@
 //! The exporter: seals the engine's queued entries into segments and makes them readable for peers.
 //!
-//! The order of writes makes it exact. First the segment is written to its log and synced, then the journal records
-//! that it is sealed, and only then may peers read it. A crash in between leaves a log that is too long, and the next
-//! segment overwrites its end.
+//! The order of writes ensures that every entry is exported exactly once. First the segment is written to its log and
+//! synced, then the journal records that it is sealed, and only then may peers read it. A crash in between leaves a log
+//! that is too long, and the next segment overwrites its end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,8 +26,8 @@ const SEAL_INTERVAL_REVOKED: Duration = Duration::from_millis(100);
 /// Number of queued bytes that are sealed at once, regardless of the interval.
 const SEAL_BYTES: usize = 256 << 10;
 
-/// Number of queued bytes that are held back while no other node has been reached. A server running on an old copy of
-/// its disk learns this from the other nodes. Anything that it sealed before would fork its history.
+/// Number of queued bytes that are held back while no other node has been reached. A server that runs on an old copy of
+/// its disk finds this out from the other nodes; anything that it sealed before then would fork its history.
 const HELD_BYTES_MAX: usize = 1 << 20;
 
 /// Maximum time for which entries are held back: the last remaining node of a cluster must still export.
@@ -54,7 +54,7 @@ pub enum ExportError {
     Tidy(#[source] std::io::Error),
 }
 
-/// The exporter's state between two steps; all of it can be lost.
+/// The exporter's state between two steps, which need not survive a restart.
 #[derive(Debug, Default)]
 pub struct Exporter {
     sealed: BTreeMap<(Book, u64), Duration>,
@@ -87,7 +87,7 @@ fn next_incarnation(store: &Clearinghouse, key: &[u8; 32], now: Time) -> u64 {
     store.check(lives).map_or(now.0, |last| now.0.max(last + 1))
 }
 
-/// Stops exporting and drops the queue, for a server without readers that cannot write its logs.
+/// Stops exporting and drops the queue, for a server that has no readers and cannot write its logs.
 ///
 /// # Errors
 /// [`ExportError`] if the event cannot be written.
@@ -122,7 +122,7 @@ impl ExportError {
         matches!(self, Self::Shelf(ShelfError::Gap { .. }))
     }
 
-    /// Returns true if the folder of logs is the cause.
+    /// Returns true if the folder of logs caused the error.
     #[must_use]
     pub const fn is_shelf_error(&self) -> bool {
         matches!(self, Self::Shelf(_) | Self::Tidy(_))
@@ -210,7 +210,8 @@ impl Exporter {
     }
 }
 
-/// Does not hold the engine's lock: a thread with the library's lock may be waiting for it.
+/// Makes sealed segments readable. Releases the engine's lock before it takes the library's, because a thread that
+/// holds the library's lock may be waiting for the engine's.
 fn release(store: &Clearinghouse, library: &Library, now: Time) {
     let told = store.check(|engine| {
         let own = engine.exchange().own()?;

@@ -23,7 +23,7 @@ pub const HEADS_MAGIC: [u8; 8] = *b"\x89bruitH\n";
 /// The format version.
 pub const HEADS_VERSION: u16 = 1;
 
-/// Maximum number of generations of a book in heads, the number of generations in a ring.
+/// Maximum number of generations of a book in heads: as many as a ring has.
 pub const GENERATIONS_MAX: usize = 8;
 
 /// Maximum number of chains in heads.
@@ -123,10 +123,10 @@ impl Heads {
     }
 
     /// Returns true if these heads should be kept instead of `older` ones of the same origin: they are later and lack
-    /// nothing. Heads that lack segments come from a server that lost some; it finds out when it receives the older
-    /// heads.
+    /// nothing. Heads that lack segments come from a server that lost them; that server notices the loss when it
+    /// receives the older heads.
     ///
-    /// A chain may be missing if its generation is over at the time in these heads: the origin dropped it by the same
+    /// A chain may be missing if its generation is over at the time in these heads: the origin dropped it by that
     /// clock, right or wrong. No other clock matters, so all servers decide alike, and an origin that lies about its
     /// time harms only itself.
     ///

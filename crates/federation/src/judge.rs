@@ -1,8 +1,8 @@
 //! The segments to request from other servers, and the checks of the answers.
 //!
 //! Pure: heads, logs and frontiers come in, requests and events go out. Exact counts do not depend on this module,
-//! because the engine accepts only the next segment of a chain. It avoids useless requests, and makes the cheap checks
-//! before the expensive one, that of the signature.
+//! because the engine accepts only the next segment of a chain. The module avoids useless requests, and makes the cheap
+//! checks before the expensive check of the signature.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -122,7 +122,7 @@ fn believe<'a>(heads: UnverifiedHeads<'a>, realm: RealmId, known: &Known) -> Res
 
 /// Returns the segments that others have and we lack. The newest generations come first. Within a generation,
 /// revocations come before listings, and listings before the rest. Claims and texts come last, the oldest first,
-/// because a later one may take an earlier one back. Our own chains are not included: see [`has_lost_segments`].
+/// because a later one may cancel an earlier one. Our own chains are not included: see [`has_lost_segments`].
 #[must_use]
 pub fn wanted(heads: &[Heads], frontiers: &impl Frontiers, known: &Known) -> Vec<Want> {
     let mut wants: Vec<Want> = heads.iter().flat_map(|heads| missing(heads, frontiers, known)).collect();
@@ -166,7 +166,7 @@ const fn rank(book: Book) -> u8 {
 /// ended within a segment.
 ///
 /// Segments that the heads do not name yet are left for later: if their origin were lost, no other server would learn
-/// of them. So heads must be on disk before the segments that they name are accepted.
+/// of them. For the same reason, heads must be on disk before the segments that they name are accepted.
 #[must_use]
 pub fn accept(log: &[u8], want: &Want, realm: RealmId, known: &Known) -> (Vec<Received>, Option<Rejected>) {
     let (mut received, mut rest) = (Vec::new(), log);
@@ -189,9 +189,9 @@ pub fn accept(log: &[u8], want: &Want, realm: RealmId, known: &Known) -> (Vec<Re
     (received, None)
 }
 
-/// Returns the next complete segment of a log. The signature is checked late, because that is slow, and the entries
-/// last: any fault in them is then certainly their origin's. Entries that the engine cannot decode never become an
-/// event.
+/// Returns the next complete segment of a log. The signature is checked late, because that is slow. The entries are
+/// checked last, because any fault in them is then certainly their origin's. Entries that the engine cannot decode
+/// never become an event.
 fn next<'a>(
     log: &'a [u8],
     chain: &Chain,

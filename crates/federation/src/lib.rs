@@ -7,7 +7,7 @@
 //! | [`export`], [`exporter`] | this server's own segments: the bytes, and the order of writes that makes them exact |
 //! | [`publisher`] | publishing own segments to a sink, such as a broker |
 //! | [`judge`], [`rejected`] | the segments to request, the checks of the answers, the reasons for refusals |
-//! | [`link`], `outage` | polling a source and applying missing segments; logging its failures |
+//! | [`link`], `outage` | polling a source and applying missing segments; logging outages |
 //! | [`peer`], [`epochs`] | the state of another server, derived from its heads and their time |
 //! | [`replica`] | a mail site's local copy of listed signatures, in one small file |
 //! | [`shelf`], [`library`], [`stock`] | logs on disk; their readable parts; how the listeners access them |

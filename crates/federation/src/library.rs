@@ -1,6 +1,6 @@
 //! The library: a shelf of logs, the heads that describe them, and the readable part of each log.
 //!
-//! This server signs new heads whenever a segment was sealed, and every [`HEARTBEAT`], so that peers can distinguish an
+//! This server signs new heads whenever a segment is sealed, and every [`HEARTBEAT`], so that peers can distinguish an
 //! idle server from a dead one. It signs two versions: all books for nodes of the cluster, and public books for
 //! everyone else. Heads of other servers are forwarded unchanged.
 
@@ -154,7 +154,7 @@ impl Library {
     /// # Errors
     /// [`ShelfError`]; other servers still have the segment.
     pub fn keep_segment(&self, chain: &Chain, offset: u64, segment: &[u8]) -> Result<(), ShelfError> {
-        // Under the lock: two sources may deliver the same segment.
+        // Hold the lock throughout, because two sources may deliver the same segment.
         let mut state = self.lock();
         let end = state.ends.entry(*chain).or_default();
         if *end != offset {
@@ -165,7 +165,7 @@ impl Library {
         Ok(())
     }
 
-    /// Discards the log of a chain, which is fetched again from the start.
+    /// Discards the log of a chain, so that the chain is fetched again from the start.
     ///
     /// # Errors
     /// Any I/O error.

@@ -1,4 +1,4 @@
-//! A link to a source: polls its offer, applies missing segments, and records its own condition.
+//! A link to a source: polls its offer, applies missing segments, and records the condition of the link.
 //!
 //! No failure in this module can count anything twice or lose anything: the engine accepts only the next segment of a
 //! chain.
@@ -57,7 +57,7 @@ pub trait Site: Send + Sync + 'static {
 /// The condition of a link.
 #[derive(Clone, Debug, Default)]
 pub struct LinkStatus {
-    /// Whether the last attempt succeeded.
+    /// True if the last attempt succeeded.
     pub is_up: bool,
     /// Time of the source's last answer.
     pub heard: Option<Time>,
@@ -234,7 +234,7 @@ impl Link {
         }
     }
 
-    /// Returns how long to wait for news: at most until the pause of a refused chain ends.
+    /// Returns the time to wait for news: at most until the next pause of a refused chain ends.
     fn wait(&self) -> Duration {
         let pause = self.charges().shortest_pause(self.started.elapsed());
         pause.map_or(WAIT, |pause| pause.clamp(LATER_DELAY, WAIT))
@@ -274,7 +274,8 @@ impl Link {
         offer
     }
 
-    /// Notes a successful round: the servers whose chains all match now, and the reason if nothing on offer is valid.
+    /// Notes a successful round: the servers with which we agree on all chains, and the reason if nothing on offer is
+    /// valid. `drifted` has the keys of servers with chains that differ.
     fn note_round<T: Site>(&self, site: &T, drifted: &BTreeSet<[u8; 32]>, rejected: Option<&Rejected>) {
         let keys: BTreeSet<[u8; 32]> = self.offered().heads.keys().map(|origin| origin.key).collect();
         let agreeing = keys.difference(drifted).filter_map(|key| {

@@ -17,7 +17,7 @@ use crate::library::HEARTBEAT;
 /// Time after which a server whose heads do not change is silent.
 pub const SILENT_AFTER: Duration = HEARTBEAT.saturating_mul(3);
 
-/// Minimum difference at which clocks count as different. With epochs of days it is a twentieth of the shortest epoch.
+/// Difference beyond which clocks count as different, unless [`clock_bound`] derives another one from the epochs.
 const CLOCK_SECONDS: u64 = 60;
 
 /// Maximum delay of heads in transit. A smaller difference of clocks cannot be distinguished from such a delay.
@@ -190,7 +190,8 @@ impl Evidence {
         }
     }
 
-    /// Returns the time of the last news, by our clock. For heads that were stored on the way, this is their own time.
+    /// Returns the time of the last news, by our clock. For heads that were stored on the way, this is the time in the
+    /// heads, if it is earlier.
     fn last_news(&self) -> Time {
         let seen = Time(self.now.0.saturating_sub(self.silence().as_secs()));
         match self.sighting {

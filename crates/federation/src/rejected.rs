@@ -40,7 +40,7 @@ pub enum Rejected {
     /// Earlier segments of the chain are missing.
     #[error("segments before it are missing")]
     NotNext,
-    /// Its predecessor is not the segment applied here: its origin forked its history.
+    /// The previous segment differs from the one applied here: the origin forked its history.
     #[error("its origin forked its history: the previous segment differs from the one applied here")]
     Forked,
     /// The engine refuses the segment, for a reason that the bytes do not show.

@@ -198,7 +198,7 @@ fn read_segment<'a>(reader: &mut Reader<'a>) -> Result<Segment<'a>, Rejected> {
     Ok(Segment { realm, chain: Chain { origin, book, generation }, sequence, previous, encoding, entries, payload })
 }
 
-/// Reads magic bytes. Other bytes are malformed, however few there are.
+/// Reads magic bytes. Wrong bytes are reported as malformed even if the input is too short.
 pub(crate) fn read_magic(reader: &mut Reader<'_>, magic: [u8; 8]) -> Result<(), Malformed> {
     let there = reader.clone().bytes(reader.left().min(magic.len()), "a magic")?;
     ensure("a magic", there.first().copied().unwrap_or(0).into(), magic.starts_with(there))?;

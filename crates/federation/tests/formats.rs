@@ -1,4 +1,4 @@
-//! Data signed by released versions can still be read, and the same events give the same bytes.
+//! Data signed by released versions can still be read, and the same events produce the same bytes.
 //!
 //! `testdata/formats/segments-v1` contains a log of every book and the heads that name them. When a format changes, the
 //! new version gets its own sample and this one stays.

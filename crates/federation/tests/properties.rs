@@ -1,5 +1,5 @@
-//! Laws of the exchange: segments in any order, any number of times, through any relays give the same books; a base and
-//! the later segments give the complete state; bytes that are not the next segment change nothing.
+//! Laws of the exchange. Segments produce the same books in any order, any number of times, and through any relays. A
+//! snapshot and the later segments produce the complete state. Bytes that are not the next segment change nothing.
 
 mod common;
 

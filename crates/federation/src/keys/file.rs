@@ -1,4 +1,4 @@
-//! The file of a server's key: a text file for its owner alone, created once and never overwritten.
+//! The file of a server's key: a text file that only its owner may read, created once and never overwritten.
 //!
 //! Lines that begin with `#` are comments, and the only other line contains the secret as 64 hexadecimal digits. A
 //! server that loses its key becomes unknown to all others.

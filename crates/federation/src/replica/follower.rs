@@ -60,7 +60,7 @@ pub struct Round {
     pub segments: u64,
     /// Number of bytes of these segments.
     pub bytes: u64,
-    /// Whether the whole offer was applied, except for refused parts.
+    /// True if the whole offer was applied, except for refused parts.
     pub is_complete: bool,
     /// The refusals.
     pub rejected: Vec<Rejected>,
@@ -175,7 +175,7 @@ impl<S: Source> Follower<S> {
         let mut round = Round { offered, accepted: heads.len(), is_complete: true, rejected, ..Round::default() };
         self.forget_forks(&heads, &mut round);
         let taken = self.take_all(&heads, &known, &mut round, &mut progress).await;
-        // Refused chains do not make the replica stale: they are reported, and never arrive.
+        // Refused chains are reported, but they do not make the replica stale: waiting for them would be useless.
         if let Some(newest) = heads.iter().map(Heads::time).max().filter(|_| taken.is_ok() && round.is_complete) {
             self.file.hear(newest.min(now()));
         }

@@ -73,7 +73,7 @@ pub(super) struct Front {
 pub(super) enum Fault {
     /// The magic bytes are wrong.
     Magic,
-    /// The version is a later one.
+    /// The version is not supported.
     Version(u32),
     /// A checksum does not match, or a value is impossible.
     Damaged,

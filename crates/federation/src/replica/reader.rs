@@ -1,7 +1,7 @@
 //! Lookups in a replica file: two lines of 64 bytes per signature and ring, without loading the file.
 //!
-//! The file may change during a lookup. Every lookup reads the front anew, and a follower only adds bits to those that
-//! the front covers, so no earlier entry is missed.
+//! The file may change during a lookup. Every lookup reads the front anew, and a follower only ever adds bits to the
+//! generations that the front covers, so no earlier entry is missed.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -34,7 +34,7 @@ pub struct Replica {
 /// The result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LookUp {
-    /// Whether any of the signatures is in the replica, or is a false hit. If not, no followed server had listed or
+    /// True if any of the signatures is in the replica, or is a false hit. If false, no followed server has listed or
     /// counted any of them.
     pub is_hit: bool,
     /// Time of the latest heads from the followed servers, if there were any.

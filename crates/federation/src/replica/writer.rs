@@ -2,8 +2,8 @@
 //!
 //! The order of writes makes a crash harmless. Lines are written first and synced, then the slot with the frontiers of
 //! the chains: after a crash between the two, the same segments are fetched again and set the same bits. A generation
-//! begins in a lane that is clear in the file before any slot calls it live. The lane of the next generation is not
-//! live, regardless of its contents, and is cleared when a file is opened.
+//! begins in a lane that is cleared in the file before any slot marks it as live. The lane of the next generation is
+//! not live, regardless of its contents, and is cleared when a file is opened.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, Seek as _, SeekFrom, Write as _};
@@ -26,7 +26,7 @@ use crate::judge::Frontiers;
 /// Number of lines written together: a page.
 const PAGE_LINES: usize = 64;
 
-/// Number of bits of a fingerprint that decide its position: all of a narrow one.
+/// Number of bits of a fingerprint that determine its position: all bits of a narrow fingerprint.
 const FINGERPRINT_BITS: u32 = 64;
 
 /// Permissions of the file, for its owner alone: it contains the realm's secret key.
@@ -45,7 +45,7 @@ pub struct ReplicaFile {
     chains: Chains,
 }
 
-/// A ring, and the pages of it that are not yet in the file.
+/// A ring, with the pages that are not yet written to the file.
 #[derive(Debug)]
 struct PagedRing {
     ring: MembershipRing,
@@ -172,7 +172,7 @@ impl ReplicaFile {
             ring.skip_to(epoch, key_id);
             ring.changed.fill(true);
         }
-        // The lane is clear in the file before the slot calls it live.
+        // Clear the lane in the file before the slot marks it as live.
         self.write_lines()?;
         if let Some(ring) = self.rings.get_mut(index).filter(|ring| ring.shape.epoch < epoch) {
             ring.advance();

@@ -5,7 +5,7 @@ use rand::rngs::ChaCha8Rng;
 
 use crate::segment::split;
 
-/// Distorts an offer or a log: forges, replays, cuts, doubles it, or mixes it with older data in `kept`.
+/// Distorts an offer or a log: forges, replays, cuts or doubles it, or mixes it with older data in `kept`.
 pub(super) fn mangle(random: &mut ChaCha8Rng, bytes: &[u8], kept: &[Vec<u8>]) -> Vec<u8> {
     let mut out = bytes.to_vec();
     match random.random_range(0..8) {

@@ -80,7 +80,7 @@ pub(super) struct Network {
     queue: BTreeMap<(u64, u64), Action>,
     serial: u64,
     pub(super) nodes: Vec<Server>,
-    /// A peer of all nodes, with the index after theirs.
+    /// A peer of all nodes. Its index follows those of the nodes.
     pub(super) liar: Option<Server>,
     kept: Vec<Vec<u8>>,
     /// Origins lost with their disks.
@@ -215,7 +215,7 @@ impl Network {
     /// Returns true if nothing is queued, and all have applied the same segments. All clocks agree by now.
     fn is_settled(&mut self) -> bool {
         let latest = self.nodes.iter().map(|node| node.clock(self.now())).max().unwrap();
-        // Twice, because the tick that begins a generation leaves the oldest one for the next tick to clear.
+        // Tick twice, because the tick that begins a generation leaves the oldest one for the next tick to clear.
         for node in &mut self.nodes {
             node.tick(latest);
             node.tick(latest);
@@ -398,7 +398,7 @@ impl Network {
         }
     }
 
-    /// Returns the bytes that a server sends: an honest one sends `bytes`, the liar a distortion.
+    /// Returns the bytes that a server sends: an honest server sends `bytes`, and the liar distorts them.
     fn bytes_sent_by(&mut self, number: usize, bytes: Vec<u8>) -> Vec<u8> {
         if number < self.nodes.len() {
             return bytes;

@@ -289,7 +289,7 @@ impl Server {
         &self.offer
     }
 
-    /// Returns the log of a chain, starting at an offset and cut off at any byte.
+    /// Returns the log of a chain, starting at an offset; it may be cut off within a segment.
     pub(super) fn serve(&self, chain: &Chain, offset: u64, bytes_max: usize) -> &[u8] {
         let shown = self.shown.get(chain).copied().unwrap_or(0) as usize;
         let log = self.logs.get(chain).map_or(&[][..], |log| &log[..shown.min(log.len())]);

@@ -1,7 +1,7 @@
-//! The conditions for a healed network: all servers agree, and counts equal the acknowledged events.
+//! The conditions that a healed network must meet: all servers agree, and counts equal the acknowledged events.
 //!
-//! For a server that lost its disk, the segments that other servers had received by then count instead. This module
-//! decodes them as described in `docs/design/segments.md`, independently of the engine's decoder.
+//! For a server that lost its disk, only the events in segments that other servers had already received count. This
+//! module decodes them as described in `docs/design/segments.md`, independently of the engine's decoder.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -142,7 +142,7 @@ fn compare_counts(sums: &Sums, node: &Server) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that claims of only the liar list nothing, and are counted up to its cap.
+/// Checks that signatures claimed only by the liar are not listed, and that its recipients are counted up to the cap.
 fn compare_victims(node: &Server) -> Result<(), String> {
     for victim in VICTIMS.map(signature) {
         let (verdict, total) = (node.engine.check(&victim, 0), node.engine.bulk().total(&victim));

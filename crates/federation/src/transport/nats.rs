@@ -87,8 +87,8 @@ pub struct NatsBroker {
 }
 
 impl NatsBroker {
-    /// Starts connecting, for the node of `realm` whose public key is `key`, and returns at once. Follows the heads of
-    /// the servers with the keys `servers` and of the node itself: the broker may have more of its log than the node
+    /// Starts connecting as the node of `realm` with the public key `key`, and returns at once. Follows the heads of
+    /// the servers with the keys `servers`, and of this node, because the broker may have more of its log than the node
     /// itself. `read_log` answers the questions of other nodes.
     ///
     /// # Errors
@@ -180,7 +180,7 @@ impl NatsBroker {
         ask::ask(&self.client, &self.subjects, chain, offset).await
     }
 
-    /// Fails at once without a connection, instead of waiting for a timeout.
+    /// Returns an error at once if there is no connection, instead of waiting for a timeout.
     fn connected(&self) -> Result<(), TransportError> {
         match self.is_connected() {
             true => Ok(()),

@@ -1,9 +1,9 @@
 //! The paths of offers and logs, below a URL and in a directory that a web server serves.
 //!
 //! ```text
-//!   offer                                                    a sequence of signed heads
-//!   realm                                                    the founding of a clearinghouse, with its secret key
-//!   log/<origin's key>/<incarnation>/<book>/<generation>     the segments of a chain
+//! offer                                                    a sequence of signed heads realm
+//! the founding file of a clearinghouse, with the secret key of its realm log/<origin's
+//! key>/<incarnation>/<book>/<generation>     the segments of a chain
 //! ```
 
 use bruit_engine::exchange::{Book, Chain, Origin};
@@ -12,7 +12,7 @@ use bruit_signatures::hex;
 /// Path of the heads.
 pub const OFFER: &str = "offer";
 
-/// Path of the founding, for authorised clients.
+/// Path of the founding file, for authorised clients.
 pub const REALM: &str = "realm";
 
 /// Path prefix of logs.

@@ -82,7 +82,7 @@ pub fn peer_key(connection: &CommonState) -> Option<[u8; 32]> {
     public_key(connection.peer_certificates()?.first()?).ok()
 }
 
-/// Returns true if a handshake failed because the server has a different key than the pinned one.
+/// Returns true if a handshake failed because the server has a key other than the pinned one.
 #[must_use]
 pub fn is_wrong_key(error: &Error) -> bool {
     matches!(error, Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))

@@ -63,7 +63,7 @@ impl Connector {
         wait: Duration,
     ) -> Result<Answer<'_>, TransportError> {
         let begun = timeout(HEADER_TIMEOUT + wait, async {
-            // An idle connection may have been closed; then the next one is tried, and finally a new one.
+            // An idle connection may have been closed. Try the next one then, and finally open a new one.
             while let Some(mut sender) = self.kept() {
                 if sender.ready().await.is_ok()
                     && let Ok(response) = sender.send_request(request()?).await
@@ -98,7 +98,7 @@ impl Connector {
     async fn connect(&self) -> Result<Sender, TransportError> {
         timeout(CONNECT_TIMEOUT, async {
             let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(unreachable)?;
-            // Requests are short, and the sender waits for the response.
+            // Send requests without delay: they are short, and the sender waits for the response.
             let _ = stream.set_nodelay(true);
             match &self.tls {
                 None => handshake(stream).await,

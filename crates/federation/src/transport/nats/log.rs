@@ -88,8 +88,8 @@ impl Messages<'_> {
     }
 
     /// Reads the log, starting at `offset`: the contiguous part that arrives before `deadline`, or nothing if the
-    /// stream does not have that offset. `place` is a sequence in the stream at which it may be. Also returns the
-    /// position of the next part.
+    /// stream does not have that offset. `place` is the probable sequence of that offset in the stream. Also returns
+    /// the position of the next part.
     pub(super) async fn read(
         &self,
         offset: u64,

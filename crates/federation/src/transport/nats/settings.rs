@@ -37,7 +37,7 @@ pub struct NatsSettings {
     pub replicas: u8,
     /// Time for which the broker keeps a segment. Nodes that were away for longer ask other nodes.
     pub max_age: Duration,
-    /// Maximum number of bytes of segments, and also of snapshots, that the broker keeps. The oldest segments are
+    /// Maximum number of bytes of segments that the broker keeps, and separately of snapshots. The oldest segments are
     /// removed first.
     pub max_bytes: u64,
 }

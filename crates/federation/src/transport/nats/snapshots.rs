@@ -24,7 +24,7 @@ impl NatsBroker {
         self.connected()?;
         let bucket = self.streams.bucket(&self.context).await.map_err(TransportError::unreachable)?;
         let name = object(chain);
-        // Joins small reads, because the store makes one message of each.
+        // Join small reads, because the store sends each read as one message.
         let mut log = tokio::io::BufReader::with_capacity(READ_BYTES, log);
         bucket.put(name.as_str(), &mut log).await.map(drop).map_err(TransportError::unreachable)
     }
@@ -32,9 +32,9 @@ impl NatsBroker {
     /// Writes the log that [`put_snapshot`](Self::put_snapshot) stored to `into`, and returns its length.
     ///
     /// # Errors
-    /// [`TransportError::Missing`] if there is none; [`TransportError::TooLarge`] before anything is written if the log
-    /// has more than `bytes_max` bytes; and others if the log cannot be read. Bytes written before such an error may be
-    /// wrong.
+    /// [`TransportError::Missing`] if there is none. [`TransportError::TooLarge`] if the log has more than `bytes_max`
+    /// bytes; nothing is written then. Other errors if the log cannot be read; bytes that were already written may then
+    /// be wrong.
     pub async fn get_snapshot(
         &self,
         chain: &Chain,
