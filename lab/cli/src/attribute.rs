@@ -1,4 +1,4 @@
-//! `bruit-lab attribute`: finds out who carried an excerpt, and when.
+//! `bruit-lab attribute`: finds the senders and receivers of an excerpt, and the times.
 //!
 //! Recording and searching are in [`bruit_forensics::attribution`]; this module handles captures, mailboxes,
 //! files and output.
@@ -19,10 +19,10 @@ use crate::pages::{self, Outcome, Read};
 use bruit_console::Failure;
 
 const AFTER_HELP: &str = "\
-Payloads are cut into blocks, and digests of each block are recorded: with its offset, and with its offset and \
-the pair (source, destination) that carried it. Anyone who has an excerpt of at least 95 bytes can then find \
-the pairs that carried it, the page of time, and the probability that the match is chance. Content is not \
-recorded. Each page contains its key, so anyone who has the pages can test guesses, and the pages also list \
+Payloads are cut into blocks, and two digests of each block are recorded: one of the block and its offset, and \
+one that also includes the pair (source, destination) that carried it. Anyone who has an excerpt of at least 95 \
+bytes can then find the pairs that carried it, the span of time, and the probability that a match is due to \
+chance. Content is not recorded. Each page contains its key, so anyone who has the pages can test guesses, and the pages also list \
 who communicated with whom: protect them accordingly.
 
 Packets are recorded one by one; streams are not reassembled. If an excerpt was sent in several packets, the \

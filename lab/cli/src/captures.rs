@@ -21,8 +21,9 @@ use bruit_console::progress;
 /// Number of bytes between updates of the progress bar, as an update takes longer than reading a frame.
 const BAR_STEP_BYTES: u64 = 1 << 20;
 
-/// Size of the pieces in which standard input is read, and below the number of pieces that are buffered.
+/// Size of the pieces in which standard input is read.
 const PIECE_BYTES: usize = 64 * 1024;
+/// Maximum number of pieces that are buffered.
 const PIECES_MAX: usize = 4;
 
 /// Interval at which an idle pipe checks for a stop request.
@@ -37,7 +38,8 @@ pub(crate) enum Item<'f> {
     Fault(String),
 }
 
-/// Calls `work` with every frame of `paths`, in order; of standard input for `-`, or if there are no paths.
+/// Calls `work` with every frame of the captures in `paths`, in order. Reads standard input for `-`, or if there are no
+/// paths.
 pub(crate) fn for_each(
     paths: &[PathBuf],
     mut work: impl FnMut(Item<'_>, &ProgressBar) -> Result<(), Failure>,
@@ -73,7 +75,7 @@ pub(crate) fn read(
     }
 }
 
-/// Reads all frames. The outer result is about the capture, the inner result about `work`.
+/// Reads all frames. The outer error comes from the capture, the inner error from `work`.
 fn read_frames(
     input: Box<dyn Read>,
     bar: &ProgressBar,
@@ -154,7 +156,7 @@ impl Read for Piped {
     }
 }
 
-/// Returns the files in `paths`. An unreadable directory is kept and fails when it is opened.
+/// Returns the files in `paths`. An unreadable directory stays in the list, so that opening it reports the error.
 fn files(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for path in paths {

@@ -34,12 +34,12 @@ sender-domain it is mail: a message, an mbox, a Maildir or any other folder of m
 
 --key is a list of fields separated by commas: source, destination, protocol, source-port, destination-port, \
 service, time-to-live; for mail sender, sender-domain. source/24 uses the first 24 bits of an address. pair is \
-source,destination; five-tuple is both with ports and protocol.
+source,destination; five-tuple adds the ports and the protocol.
 
 --save writes the counters to a file. A CAPTURE may also be such a file: its counts are added, so counters of \
-several days or places can be merged and queried without the captures. Counters can be merged if they were \
-created with --like one another: same fields, same size, same secret. The file contains that secret and the \
-names of the largest flows, but no exact counts.
+several days or places can be merged and queried without the captures. Counters can be merged only if \
+one was created with --like the other: they then have the same fields, size and secret. The file contains that \
+secret and the names of the largest flows, but no exact counts.
 
 Packets are estimated with a multi-resolution space-code filter of the given size; the interval of an estimate \
 contains the true count 19 times out of 20.
@@ -131,7 +131,7 @@ fn parse_top(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Counts, and tallies of what was not counted.
+/// Counts, and tallies of items that were not counted.
 struct Run {
     key: Key,
     counter: FlowCounter,

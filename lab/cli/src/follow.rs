@@ -33,10 +33,10 @@ const QUIET_LOOKS: u32 = 3;
 /// Rule that decides when a file is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Complete {
-    /// As soon as it exists: mail is moved into its directory atomically.
+    /// A file is complete as soon as it exists: mail is moved into its directory atomically.
     AtOnce,
-    /// Once a later file exists, as `tcpdump -G` and `-C` leave them, and the file is unchanged for a while; the
-    /// last file is complete at the end.
+    /// A file is complete once a later file exists, as with `tcpdump -G` and `-C`, and the file has not changed for a
+    /// while. The last file is complete at the end.
     ByRotation,
 }
 
@@ -59,7 +59,8 @@ pub(crate) fn for_each(
     for_each_since(RecordedFiles::default(), folders, complete, |news, _| work(news)).map(drop)
 }
 
-/// Does the same for files not in a list. Returns the updated list, which `work` also receives.
+/// Calls `work` like [`for_each`], but only with files that are not in the list `taken`. Returns the updated list,
+/// which `work` also receives.
 pub(crate) fn for_each_since(
     taken: RecordedFiles,
     folders: &[PathBuf],
@@ -85,7 +86,7 @@ pub(crate) fn for_each_since(
         follower.taken.insert(file.stamp);
     }
     if stop::is_late() {
-        complain("there was no time for all files: the next run finds those that are left");
+        complain("not all files were read in time; the next run reads the rest");
     }
     Ok(follower.taken)
 }
@@ -258,7 +259,7 @@ mod tests {
         let folder = folder(&["0", "1", "2"]);
         let mut follower = follower(&folder);
         assert_eq!(look_for_long(&mut follower), ["0", "1"]);
-        // Simulates the wrap-around of `tcpdump -C 100 -W 3`.
+        // Simulate the wrap-around of `tcpdump -C 100 -W 3`.
         add(folder.path(), "0", 10);
         assert_eq!(look_for_long(&mut follower), ["2"]);
         add(folder.path(), "1", 11);
@@ -280,7 +281,7 @@ mod tests {
     fn mail_that_is_read_is_not_new_again() {
         let folder = folder(&["new/1.a", "cur/0.b:2,S", "tmp/2.c"]);
         let mut follower = follower(&folder);
-        // Simulates a move between two polls.
+        // Simulate a move between two polls.
         fs::hard_link(folder.path().join("new/1.a"), folder.path().join("cur/1.a:2,")).unwrap();
         assert_eq!(look(&mut follower, Complete::AtOnce), ["1.a:2,", "0.b:2,S"]);
         fs::rename(folder.path().join("new/1.a"), folder.path().join("cur/1.a:2,")).unwrap();

@@ -53,9 +53,9 @@ enum Verb {
     Get(get::MapGetArgs),
     /// Change the value of a key in a map created with --mutable
     ///
-    /// A map contains no keys, so it cannot verify that a key is one of its own. A key that it was not built
-    /// with, such as a mistyped one, is rejected except at the false-positive rate that 'bruit-lab map info'
-    /// prints. In that case the value of another key changes, or none, without an error.
+    /// A map contains no keys, so it cannot verify that a key is one of its own. A key that it was not built with, such
+    /// as a mistyped one, is rejected, unless it is a false positive; 'bruit-lab map info' prints the rate. For a false
+    /// positive, either nothing or the value of another key changes, without an error.
     #[command(after_help = "Example:\n  bruit-lab map set flags.map 'free money' 3")]
     Set(change::MapSetArgs),
     /// Show the kind, size and error rate of a map

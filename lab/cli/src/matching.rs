@@ -1,4 +1,4 @@
-//! `bruit-lab match`: finds the reports that a message is a near replica of, using the index of the server.
+//! `bruit-lab match`: finds the reports that a message is a near replica of, using the server's index.
 //!
 //! Input and output are lines of text, so that any benchmark can drive it.
 
@@ -26,7 +26,7 @@ const JOBS_BYTES_MAX: u64 = 256 << 20;
 const AFTER_HELP: &str = "\
 JOBS has one line per message: an action and a path, separated by a tab. Actions are executed in order:
   report   the message was reported as spam
-  ham      the message is good; text that occurs in two different ones no longer counts
+  ham      the message is good; text that occurs in two different good messages no longer counts
   revoke   the message is good after all; none of its text counts any more
   query    print the path, a tab, and the paths of the reports it is a near replica of, separated by commas
 Unreadable messages are reported on standard error and skipped. Use --json if paths contain commas.
@@ -56,7 +56,7 @@ pub(crate) struct MatchArgs {
     #[arg(long, value_name = "HEX", value_parser = parse_key)]
     key: Option<[u8; 16]>,
 
-    /// Print only close replicas, which a server calls spam by their text alone
+    /// Print only close replicas, which a server classifies as spam by their text alone
     #[arg(long)]
     close: bool,
 
@@ -129,7 +129,7 @@ fn answer_jobs(
         };
         match job.action {
             Action::Report => reports.push((replicas.report(&features), job.path)),
-            // The index is sized for all of them.
+            // The index was created with room for all these messages, so neither call fails.
             Action::Ham => replicas.learn_good(&features).unwrap_or_default(),
             Action::Revoke => replicas.revoke(&features).unwrap_or_default(),
             Action::Query => {
@@ -208,11 +208,7 @@ fn read_features(path: &Path) -> Result<Features, String> {
     let read = fs::File::open(path).and_then(|file| file.take(MESSAGE_BYTES_MAX as u64 + 1).read_to_end(&mut raw));
     read.map_err(|error| format!("failed to read the message {}: {error}", path.display()))?;
     if raw.len() > MESSAGE_BYTES_MAX {
-        return Err(format!(
-            "{}: longer than {} MiB, which is the most that is read",
-            path.display(),
-            MESSAGE_BYTES_MAX >> 20
-        ));
+        return Err(format!("{}: longer than the limit of {} MiB", path.display(), MESSAGE_BYTES_MAX >> 20));
     }
     Ok(Features::of(&Reading::of(&Message::read(&raw))))
 }

@@ -23,9 +23,8 @@ pub(crate) enum Outcome {
     Fault(String),
 }
 
-/// Calls `work` with the content of every page that overlaps `window`, and with a progress bar to suspend
-/// while printing. A page that was deleted since the directory was listed made room for a newer one, and is
-/// not an error.
+/// Calls `work` with the content of every page that overlaps `window`, and with a progress bar to suspend while
+/// printing. A page that was deleted after the directory was listed is not an error: it made room for a newer one.
 pub(crate) fn for_each(
     pages: &Pages,
     window: Span,

@@ -1,6 +1,6 @@
 //! Shared code of the verbs that record: reading packets and messages, following directories, and stopping.
 //!
-//! Whether a recording ends by Ctrl-C or by an error, its data is written before this module returns.
+//! The data of a recording is always written, even if Ctrl-C or an error ends it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ const NANOSECONDS_PER_SECOND: Nanoseconds = 1_000_000_000;
 
 /// A verb that records packets or messages.
 pub(crate) trait Recording {
-    /// Records a frame captured at `second`, and writes pages that ended before it: a pipe may run for weeks.
+    /// Records a frame captured at `second`, and writes pages that ended before it, because a pipe may run for weeks.
     fn take_frame(&mut self, second: u64, frame: &Frame<'_>) -> Result<(), Failure>;
     /// Records a message.
     fn take_message(&mut self, message: &Message<'_>) -> Result<(), Failure>;
@@ -116,7 +116,7 @@ impl<R: Recording> Session<'_, R> {
         let complete = if inputs.is_mail { Complete::AtOnce } else { Complete::ByRotation };
         let list = inputs.folder.join(TAKEN_LIST);
         let before = RecordedFiles::load(&list).unwrap_or_else(|error| {
-            self.fault(&format!("{}: {error}; all files are taken anew", list.display()));
+            self.fault(&format!("{}: {error}; all files are read again", list.display()));
             RecordedFiles::default()
         });
         let mut saved = before.clone();
@@ -191,7 +191,7 @@ pub(crate) struct Horizon {
 }
 
 impl Horizon {
-    /// Returns true if a timestamp is accepted; counts it if not.
+    /// Returns true if a timestamp is accepted; otherwise counts it as rejected.
     pub(crate) fn takes(&mut self, second: u64) -> bool {
         self.takes_at(second, || date::now().0)
     }

@@ -16,7 +16,8 @@ use bruit_console::failure::{Failure, INTERRUPTED};
 /// Time for which reading continues after a signal.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Time for which existing files are still read, shorter than the kill timeout of service managers.
+/// Time after a signal for which existing files are still read. It is shorter than the kill timeout of service
+/// managers.
 const LATE: Duration = Duration::from_secs(30);
 
 static STOP: Stop = Stop {
@@ -52,7 +53,7 @@ pub(crate) fn is_over() -> bool {
     STOP.is_asked.load(Ordering::Relaxed) && asked_at().is_some_and(|at| at.elapsed() >= GRACE)
 }
 
-/// Returns true if even existing files must wait for the next run.
+/// Returns true if so much time has passed since a signal that the remaining files must wait for the next run.
 pub(crate) fn is_late() -> bool {
     STOP.is_asked.load(Ordering::Relaxed) && asked_at().is_some_and(|at| at.elapsed() >= LATE)
 }

@@ -1,4 +1,4 @@
-//! `bruit-lab trace`: finds out where a packet or message was seen.
+//! `bruit-lab trace`: finds the routers or servers that saw a packet or message.
 //!
 //! Recording and searching are in [`bruit_forensics::traceback`]; this module handles captures, mailboxes,
 //! files and output.
@@ -16,8 +16,8 @@ use bruit_console::Failure;
 const AFTER_HELP: &str = "\
 Each router (or mail server) records a digest of every packet (or message) into pages, which are Bloom filters \
 that cover a minute each. Anyone who has a packet can then find the routers that saw it, starting at the \
-victim. Content is not recorded: pages can only be tested for packets that one already has. They contain their \
-keys.
+victim. Content is not recorded: pages can only be tested for packets that one already has. Each page contains \
+its key.
 
 A topology file lists the links between routers and the location of their pages:
   [[router]]                      or [[server]], for mail
@@ -27,7 +27,7 @@ A topology file lists the links between routers and the location of their pages:
   rewrites = true                 if it changes packets: address translation, IPsec, tunnel ends
 
 The digest of a fragment, an ICMP error or an unreadable tunnelled packet does not reach back to its origin. \
-Such a packet is reported, and its path as open. A path that ends at or beside a router that rewrites packets \
+Such a packet is reported, and its path is shown as open. A path that ends at or beside a router that rewrites packets \
 is open, too.
 
 Exit codes:

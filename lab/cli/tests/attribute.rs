@@ -189,7 +189,7 @@ fn no_more_than_chance_shows_is_not_found_and_told_as_doubt() {
     let told = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(3), "{told}");
     let end = "too short to tell: 64 bytes not found in 1 page, 1 of them in doubt; it takes 95 bytes to tell\n";
-    assert!(told.contains(": in doubt, ") && told.ends_with(end), "{told}");
+    assert!(told.contains(": in doubt: ") && told.ends_with(end), "{told}");
     let output = query(never, &["--json"]);
     let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let lengths = ["found", "doubtful"].map(|name| value[name].as_array().unwrap().len());

@@ -96,7 +96,7 @@ fn values_of_a_mutable_map_can_be_changed_and_its_keys_cannot() {
     );
     let before = folder.read("flags.map");
     let foreign = map_with(&folder, &["set", "flags.map", "no key", "1"], b"");
-    let line = "bruit-lab: flags.map: it was not built with this key, so it cannot have a value\n";
+    let line = "bruit-lab: flags.map: the map was not built with this key, so the key cannot have a value\n";
     assert_eq!((foreign.status.code(), String::from_utf8(foreign.stderr).unwrap()), (Some(1), line.to_owned()));
     let foreign = map_with(&folder, &["set", "flags.map", "no key", "1", "--json"], b"");
     let line = "{\"changed\":false,\"file\":\"flags.map\",\"key\":\"no key\",\"value\":1}\n";
@@ -187,18 +187,18 @@ fn what_is_wrong_is_told_in_one_line() {
     for (input, line) in [
         (
             &b"a\t1\nb\n"[..],
-            "line 2: some keys have a value behind a tab and some have none: give all of them one, or none",
+            "line 2: some keys have a value after a tab and some do not: give a value to all keys or to none",
         ),
         (b"a\t1\na\t2\n", "a key has two values, 1 and 2"),
-        (b"a\t+1\n", "line 1: what follows the last tab is not a whole number from 0 to 4294967295"),
-        (b"a\tx\n", "line 1: what follows the last tab is not a whole number from 0 to 4294967295"),
+        (b"a\t+1\n", "line 1: expected a whole number from 0 to 4294967295 after the last tab"),
+        (b"a\tx\n", "line 1: expected a whole number from 0 to 4294967295 after the last tab"),
         (b"\n\t3\n", "line 2: there is no key before the tab"),
     ] {
         let told = refused(&folder, &build, input);
         assert!(told.ends_with(&format!(": {line}\n")), "{told}");
     }
     let told = refused(&folder, &["build", "-", "-o", "new", "--mutable"], b"a\nb\n");
-    assert!(told.contains("keys without values"), "{told}");
+    assert!(told.contains("keys have no values"), "{told}");
     let told = refused(&folder, &["build", "flags", "-o", "new", "--value-bits", "5"], b"");
     assert_eq!(told, "bruit-lab: flags: line 33: the value 32 does not fit in 5 bits\n");
     folder.write("unsure", "a\t1\n\nb\t2\na\t1\nb\t2\na\t3\n");

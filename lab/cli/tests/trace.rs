@@ -103,7 +103,7 @@ fn a_packet_is_traced_from_the_victim_to_where_it_came_in() {
         "edge-4     2  unknown       0  nothing was recorded at that time",
     ];
     assert_eq!(rows, expected, "{text}");
-    assert!(text.contains("\n\npath: edge-2 → core → edge-1\nrouters that seem to have seen it"), "{text}");
+    assert!(text.contains("\n\npath: edge-2 → core → edge-1\nfalse sightings by routers: "), "{text}");
 }
 
 /// Returns a capture with this frame as the second. The frames before and after it are ten seconds away, so that the
@@ -117,8 +117,8 @@ fn second(frame: &[u8]) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// Creates the records of a packet: edge-2 and core see `before`, edge-1 after them sees `behind`. edge-3 has seen
-/// another packet.
+/// Creates the records of a packet: edge-2 and core see the frame `before`, and then edge-1 sees the frame `behind`.
+/// edge-3 has seen another packet.
 fn rewriting_network(topology: &str, before: &[u8], behind: &[u8]) -> Folder {
     let folder = Folder::new();
     folder.write("net.toml", topology);
@@ -340,7 +340,7 @@ fn what_has_no_packet_is_counted() {
     folder.write("mixed.pcap", writer.finish().unwrap());
     let text = printed(&folder, "record mixed.pcap --as edge-1 -o pages");
     assert!(text.contains("\n1 frame contained no supported packet (1 not IP)\n"), "{text}");
-    assert!(text.contains("\n1 frame had too little of their packet captured\n"), "{text}");
+    assert!(text.contains("\n1 frame truncated too much by the capture, skipped\n"), "{text}");
 }
 
 #[test]
@@ -502,8 +502,8 @@ fn a_message_is_found_at_the_servers_that_had_it() {
     let text = printed(&folder, "query --topology servers.toml --message message.eml");
     assert!(text.starts_with("message <1@example.org>\n\nserver  hops  answer "), "{text}");
     let rows: Vec<_> = text.lines().skip(3).collect();
-    assert_eq!(rows[4], "asked for: 2023-11-14 21:10:00 to 2023-11-21 22:10:00");
-    assert!(rows[5].starts_with("servers that seem to have seen it and have not: any with a probability of 0.000 %"));
+    assert_eq!(rows[4], "time searched: 2023-11-14 21:10:00 to 2023-11-21 22:10:00");
+    assert!(rows[5].starts_with("false sightings by servers: at least one with a probability of at most 0.000 %"));
     assert!(rows[0].starts_with("mx-1       0  seen ") && rows[0].ends_with("2023-11-14 22:13:20"), "{text}");
     assert!(rows[1].starts_with("mx-2       0  seen ") && rows[1].ends_with("2023-11-14 22:13:40"), "{text}");
     assert!(rows[2].starts_with("mx-3       0  not seen "), "{text}");
@@ -541,7 +541,7 @@ fn faults_are_told_in_one_line() {
     assert_eq!(query("--packet edge-1.pcap --at nowhere"), "bruit-lab: the topology has no nowhere\n");
     assert_eq!(
         query("--packet edge-2.pcap --frame 11 --at core"),
-        "bruit-lab: edge-2.pcap: it has 10 frames, and frame 11 is asked for\n"
+        "bruit-lab: edge-2.pcap: it has 10 frames, so there is no frame 11\n"
     );
     assert!(query("--message message.eml").contains("has trace-packets pages, expected trace-messages pages"));
     let mbox = format!("From a\n{MESSAGE}\nFrom b\n{MESSAGE}");

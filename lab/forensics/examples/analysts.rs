@@ -15,7 +15,7 @@ use bruit_forensics::generate::{CaptureWriter, Flow, Plant, Traffic};
 const SECOND: u64 = 1_000_000_000;
 const START: u64 = 1_700_000_000 * SECOND;
 
-/// Routers and links of the third question.
+/// Routers and links for the third question of the page.
 const TOPOLOGY: &str = "\
 [[router]]
 name = \"edge-1\"

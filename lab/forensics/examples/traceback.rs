@@ -137,7 +137,7 @@ fn packet(random: &mut ChaCha8Rng) -> Invariant {
     Invariant::of_packet(&decode(&frame).expect("a packet")).expect("a whole one")
 }
 
-/// Links every router with an earlier one, and some with another.
+/// Links every router with an earlier one, and some with a second one.
 fn links(random: &mut ChaCha8Rng) -> Vec<BTreeSet<usize>> {
     let mut links = vec![BTreeSet::new(); ROUTERS];
     for router in 1..ROUTERS + ROUTERS / 3 {

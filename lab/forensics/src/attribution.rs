@@ -5,14 +5,14 @@
 //!
 //! | part | contents | question that it answers |
 //! |---|---|---|
-//! | offset digests, hierarchical | content ‖ offset of every block | Was the excerpt carried, and where in a payload?
-//!|
+//! | offset digests, hierarchical | content ‖ offset of every block | Was the excerpt carried, and at which offset? |
 //! | payload digests, of single blocks | content ‖ offset ‖ pair | Did this pair carry the excerpt? |
 //! | the pairs | source, destination, first and last time | Which pairs can be queried? |
 //!
-//! Payload digests omit doubled blocks, so that each digest has twice the bits. Only the offset digests show that the
-//! blocks of an excerpt were adjacent in some payload. A pair that carried all blocks, but in different payloads, is
-//! therefore named in addition to the pair that carried them together. The computed rates do not include such errors.
+//! Payload digests omit doubled blocks, which leaves twice as many bits for each digest. Only the offset digests show
+//! that the blocks of an excerpt were adjacent in some payload. A pair that carried all blocks, but in different
+//! payloads, is therefore named in addition to the pair that carried them together. The computed rates do not include
+//! such errors.
 //!
 //! The size of a page follows from the disk limit per hour. When a page is written, it is folded to the size that its
 //! contents need. If there is more traffic than planned, all of it is still recorded, but false-positive rates rise.

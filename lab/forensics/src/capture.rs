@@ -31,7 +31,7 @@ use std::io::{self, Read};
 pub use link::Link;
 use window::Window;
 
-/// Maximum length of a frame: libpcap's largest sensible snapshot length.
+/// Maximum length of a frame: libpcap's maximum snapshot length.
 pub const FRAME_BYTES_MAX: usize = 256 * 1024;
 /// Maximum length of a block in a pcapng file. Blocks other than frames may contain names or secrets of a whole
 /// session.

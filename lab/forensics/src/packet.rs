@@ -1,15 +1,15 @@
 //! Decoding of frames: the innermost IP header and its payload.
 //!
-//! Nothing is copied and no length is trusted: every step checks that the bytes exist. Supported are Ethernet with up
-//! to [`VLAN_TAGS_MAX`] tags, Linux "cooked", loopback and bare IP; IPv4 and IPv6 with their extension headers; and IP
-//! in IP or in GRE, up to [`ENCAPSULATION_MAX`] deep. Everything else is [`Undecoded`] with a reason, which a [`Tally`]
-//! counts.
+//! Nothing is copied and no length is trusted: every step checks that the bytes exist. The decoder supports Ethernet
+//! with up to [`VLAN_TAGS_MAX`] tags, Linux "cooked", loopback and bare IP; IPv4 and IPv6 with their extension headers;
+//! and IP in IP or in GRE, up to [`ENCAPSULATION_MAX`] deep. Everything else is [`Undecoded`] with a reason, which a
+//! [`Tally`] counts.
 //!
 //! The outermost IP header decides whether there is a packet, so a malformed inner header cannot hide one. If a tunnel
 //! or the extension headers cannot be decoded completely, the result is the packet of the last readable header, and
 //! [`Packet::unopened`] has the reason.
 //!
-//! If the capture truncated a packet, the captured part is decoded: a truncated payload becomes a short payload, a
+//! If the capture truncated a packet, the captured part is decoded: a truncated payload becomes a short payload, and a
 //! truncated outermost IP header is [`Undecoded::Truncated`].
 
 mod link;

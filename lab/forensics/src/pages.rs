@@ -155,7 +155,7 @@ impl Pages {
         Ok(Written { page, removed: self.take_removed() })
     }
 
-    /// Returns the pages that were removed although writing the new page then failed, unless already reported.
+    /// Returns the pages that were removed for a new page that could not be written, unless already reported.
     pub fn take_removed(&mut self) -> Vec<PageName> {
         std::mem::take(&mut self.removed)
     }
@@ -173,8 +173,8 @@ impl Pages {
         bytes::read(&mut file, page.span, limit).map_err(|cause| PagesError::Page { page: path, cause })
     }
 
-    /// Returns the number after all others, which is last in the order of writing. If a page already has the largest
-    /// possible number, returns the lowest free number: the order is lost then, but pages are not overwritten.
+    /// Returns the next number in the order of writing. If a page already has the largest possible number, returns the
+    /// lowest free number: the order is lost then, but pages are not overwritten.
     fn next_number(&self, span: Span) -> u32 {
         let last = self.names.iter().map(|name| name.number).max().unwrap_or(0);
         last.checked_add(1).unwrap_or_else(|| {

@@ -127,7 +127,8 @@ fn two_blocks_of_64_bytes_are_reported_with_their_true_chance() {
     let mut random = ChaCha8Rng::seed_from_u64(6);
     let payloads: Vec<_> = (0..2000).map(|number| (600, pair(number, 0), random_bytes(&mut random, 1000))).collect();
     let recording = Recording::new(settings(100 << 20), &payloads);
-    // The excerpt has two whole blocks at one alignment: 30 offsets, half of them without a doubled block.
+    // The excerpt has two whole blocks at only one alignment. They could match at 30 offsets in a payload; at half of
+    // these, no doubled block covers both.
     let answer = &recording.ask(&payloads[7].2[64..128])[0];
     let part = answer.part.as_ref().unwrap();
     let rate = recording.pages()[0].offsets().filter().estimated_false_positive_rate();

@@ -66,7 +66,7 @@ impl Packet {
 }
 
 impl Network {
-    /// Links every router with an earlier one, and some with another.
+    /// Links every router with an earlier one, and some with a second one.
     fn new(seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut links = vec![BTreeSet::new(); ROUTERS];

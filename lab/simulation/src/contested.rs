@@ -1,4 +1,4 @@
-//! Simulation of both extensions at once, which skips the cells that cannot be wrong.
+//! Simulation of both extensions at once, which skips cells that cannot cause a wrong count.
 //!
 //! Every count, and the final number in every cell, equals that of a pair of the library's `CountingFilter`s; the tests
 //! below compare them insertion by insertion. The module works with positions only, not with keys or hash functions.
@@ -232,7 +232,8 @@ impl ContestedCells {
     }
 }
 
-/// Raises a cell and moves it to its new place in the histogram. The entry at 0 is meaningless until the end.
+/// Raises a cell and moves it to its new place in the histogram. The entry at 0 wraps below zero, and is correct only
+/// once all cells are counted.
 fn raise(histogram: &mut [u64], cell: &mut u8, to: u8) {
     let from = usize::from(std::mem::replace(cell, to));
     histogram[from] = histogram[from].wrapping_sub(1);

@@ -118,7 +118,7 @@ impl Counts {
         }
     }
 
-    /// The expected count of a key.
+    /// Returns the expected count of a key.
     #[must_use]
     pub fn mean(self) -> f64 {
         match self {
@@ -136,7 +136,7 @@ fn draw_zipf(exponent: f64, mean: f64, keys: usize, random: &mut impl Rng) -> Ve
     for _ in 0..arrivals {
         counts[zipf.sample(random) as usize - 1] += 1;
     }
-    // Shuffles the counts: keys are inserted in order, and the most frequent keys should not always come first.
+    // Shuffle the counts: keys are inserted in order, and the most frequent keys should not always come first.
     counts.shuffle(random);
     counts
 }
@@ -196,7 +196,7 @@ impl FromStr for Counts {
 }
 
 fn number<T: FromStr>(text: &str) -> Result<T, CountsError> {
-    text.parse().map_err(|_| CountsError::Number(format!("'{text}' is not a number that counts can have")))
+    text.parse().map_err(|_| CountsError::Number(format!("'{text}' is not a valid number")))
 }
 
 /// Rejects numbers out of range, and NaN.

@@ -158,7 +158,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Runs filters with k positions anywhere in cells like `empty`.
+    /// Runs filters with k positions anywhere, whose cells are copies of `empty`.
     fn run_classical<C: CellMemory>(&self, empty: &C, systems: &mut [SystemResult]) {
         let random = &mut random(self.options.seed, self.number, Purpose::Functions);
         let table =
@@ -180,7 +180,7 @@ impl<'a> Round<'a> {
         self.count(&OneLine { counts, fingerprints }, systems);
     }
 
-    /// Runs the round on filters like `empty`: on one that receives all insertions and, if there is a second result, on
+    /// Runs the round on copies of `empty`: one filter that receives all insertions and, if there is a second result,
     /// the servers' filters.
     fn count<C: Counter>(&self, empty: &C, systems: &mut [SystemResult]) {
         self.record(&self.filled(empty), &mut systems[0]);

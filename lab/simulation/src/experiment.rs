@@ -27,7 +27,7 @@ impl Experiment {
         self.0
     }
 
-    /// Distribution of the insertions per key.
+    /// Returns the distribution of the insertions per key.
     #[must_use]
     pub const fn counts(self) -> Counts {
         match self.0 {
@@ -39,7 +39,7 @@ impl Experiment {
         }
     }
 
-    /// Known figures of the counts that the paper drew once for all its rounds.
+    /// Returns the known figures of the counts that the paper drew once for all its rounds.
     #[must_use]
     pub const fn paper_draw(self) -> PaperDraw {
         match self.0 {

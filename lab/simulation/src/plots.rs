@@ -1,7 +1,7 @@
 //! Plots of the results of a study, as SVG and as PNG.
 //!
 //! `plotters` draws the SVG, and `resvg` renders the PNG from the SVG, so both show the same picture. All plots except
-//! one are line charts in panels, whose modules only supply the points.
+//! one are line charts in panels; their modules only supply the points.
 //!
 //! Equal studies yield equal bytes: the plots do not depend on the clock, the machine's fonts, or the order of a hash
 //! map.

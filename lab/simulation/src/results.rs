@@ -44,7 +44,7 @@ pub struct ConfigurationResult {
     pub k: u32,
     /// Results of the intuitive extension: every insertion raises all cells of its key.
     pub intuitive: ExtensionResult,
-    /// Results of the refined extension: every insertion raises the least cells of its key.
+    /// Results of the refined extension: every insertion raises only the lowest cells of its key.
     pub refined: ExtensionResult,
     /// Sum of both extensions' rates per round. Its standard deviation depends on the correlation of the two rates.
     pub rate_sum: Moments,

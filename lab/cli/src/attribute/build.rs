@@ -21,8 +21,8 @@ use bruit_console::quantity::{counted, human_bytes, parse_bytes, parse_rate};
 
 const SECONDS_PER_MINUTE: u64 = 60;
 
-/// Default number of bytes per hour. Mail is less than packets, and its pages often cover a day: with these
-/// values, ten days fit into the default `--disk`.
+/// Default number of bytes per hour. The value for mail is lower, because there is less mail and its pages often cover
+/// a day: ten days of mail fit into the default `--disk`.
 const PACKETS_BYTES_PER_HOUR: u64 = 64 << 20;
 const MAIL_BYTES_PER_HOUR: u64 = 4 << 20;
 
@@ -58,7 +58,7 @@ pub(super) struct AttributeBuildArgs {
     #[arg(long, value_name = "RATE", default_value = "0.01", value_parser = parse_rate)]
     false_positive_rate: f64,
 
-    /// Size of a block; an excerpt must contain two whole blocks wherever it begins
+    /// Size of a block; an excerpt must contain at least two whole blocks
     #[arg(long, value_name = "BYTES", default_value_t = 32, value_parser = clap::value_parser!(u32).range(8..=1024))]
     block_bytes: u32,
 
@@ -90,7 +90,7 @@ impl AttributeBuildArgs {
     }
 }
 
-/// A recorder, with tallies of what could not be recorded.
+/// A recorder, with tallies of items that could not be recorded.
 struct Build {
     recorder: Recorder<Box<dyn FnMut() -> FingerprintKey>>,
     is_mail: bool,

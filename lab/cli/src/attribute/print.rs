@@ -40,14 +40,18 @@ fn pairs(answer: &Answer, excerpt_bytes: usize, output: &mut impl Write) -> io::
             writeln!(output, "  {}: {what}; active {seen}", printable(&pair))?;
         }
     } else {
-        writeln!(output, "  none of {} beyond what chance names", counted(answer.pairs as u64, "pair"))?;
+        writeln!(
+            output,
+            "  no pair can be named: matches among the {} may be due to chance",
+            counted(answer.pairs as u64, "pair")
+        )?;
     }
     if answer.unlisted > 0 {
         let what = counted(answer.unlisted, "payload");
-        writeln!(output, "  and {what} of pairs that found no room in the list, who cannot be named")?;
+        writeln!(output, "  and {what} of pairs that did not fit into the list and cannot be named")?;
     }
     if answer.is_cut {
-        writeln!(output, "  it matches in more places than were asked for: further pairs may have carried it")?;
+        writeln!(output, "  it matches in more places than were checked: other pairs may have carried it, too")?;
     }
     Ok(())
 }
@@ -58,7 +62,7 @@ fn doubt(answer: &Answer, part: &Part) -> String {
         Some(last) => (counted(answer.attributions.len() as u64, "pair"), last.part.expected_by_chance),
         None => (counted(1, "place"), part.expected_by_chance),
     };
-    format!("in doubt, {what} and {} by chance; a longer excerpt tells more", scientific(expected))
+    format!("in doubt: found {what}, expected {} by chance; try a longer excerpt", scientific(expected))
 }
 
 /// Formats the matched part, `all of it` or `bytes 100 to 387 of 400`, and its confidence.

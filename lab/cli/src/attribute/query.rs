@@ -119,7 +119,7 @@ struct SearchResult {
     /// Number of pages with blocks too long for the excerpt.
     too_short: u64,
     refused: Vec<SearchError>,
-    /// Minimum excerpt length that every page can answer.
+    /// Minimum length of an excerpt for a conclusive answer from every page.
     bytes_to_tell: usize,
 }
 
@@ -159,8 +159,8 @@ impl SearchResult {
         }
     }
 
-    /// Reports pages that cannot answer for such a short excerpt, and returns true if there are any. Fails if no
-    /// page can.
+    /// Reports pages that cannot be searched for such a short excerpt, and returns true if there are any. Fails if no
+    /// page can be searched.
     fn refuse(&self) -> Result<bool, Failure> {
         match self.refused.first() {
             None => Ok(self.faults > 0),

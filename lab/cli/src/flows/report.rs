@@ -76,19 +76,20 @@ impl Report<'_> {
             row(output, "left out", &format!("{} ({})", grouped(self.left_out.total()), reasons.join(", ")))?;
         }
         if self.unopened.total() > 0 {
-            let text = format!("{} counted by what is around ({})", grouped(self.unopened.total()), self.unopened);
+            let text = format!("{} counted by their outer packet ({})", grouped(self.unopened.total()), self.unopened);
             row(output, "not opened", &text)?;
         }
         row(output, "memory: filter", &human_bytes(memory.filter))?;
         row(output, "memory: names", &human_bytes(memory.leaders))?;
         let fill = self.counted.fill();
-        let advice = if fill > FILL_MAX { ": more memory would make estimates better" } else { "" };
+        let advice = if fill > FILL_MAX { ": more memory would improve the estimates" } else { "" };
         row(output, "fill of the filter", &format!("{:.1} %{advice}", fill * 100.0))?;
         if let Some(exact) = self.counted.exact() {
             row(output, "memory: exact counts", &human_bytes(memory.exact))?;
             row(output, "flows", &grouped(exact.flows() as u64))?;
             if exact.packets_left_out() > 0 {
-                let text = format!("full: {} of other flows", counted(exact.packets_left_out(), self.thing()));
+                let text =
+                    format!("{} of other flows: the table is full", counted(exact.packets_left_out(), self.thing()));
                 row(output, "not counted exactly", &text)?;
             }
         }
@@ -126,7 +127,7 @@ impl Report<'_> {
         }
         match self.counted.exact() {
             Some(exact) if exact.packets_left_out() > 0 => {
-                Ok(writeln!(output, "These are the flows that came first; the error of the others is not known.")?)
+                Ok(writeln!(output, "These are the flows that came first; the errors of the other flows are unknown.")?)
             }
             _ => Ok(()),
         }

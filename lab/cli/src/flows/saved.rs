@@ -23,8 +23,8 @@ pub(super) fn split(files: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<PathBuf>), F
     Ok(split)
 }
 
-/// Returns true for saved counters. An unreadable file is not one; reading it as a capture will report the
-/// error.
+/// Returns true if a file contains saved counters. Returns false for an unreadable file, because reading it as a
+/// capture reports the error.
 fn is_saved(file: &Path) -> Result<bool, Failure> {
     // A pipe can be read only once.
     if !fs::metadata(file).is_ok_and(|metadata| metadata.is_file()) {
@@ -36,7 +36,7 @@ fn is_saved(file: &Path) -> Result<bool, Failure> {
     Ok(magic == FLOWS_MAGIC)
 }
 
-/// Rejects options that saved counters already determine.
+/// Rejects options that cannot be combined with saved counters, because the file determines them.
 pub(super) fn ensure_free(arguments: &FlowsArgs) -> Result<(), Failure> {
     let given = [
         ("--exact", arguments.exact),
@@ -45,7 +45,9 @@ pub(super) fn ensure_free(arguments: &FlowsArgs) -> Result<(), Failure> {
         ("--seed", arguments.seed.is_some()),
     ];
     match given.into_iter().find(|(_, is_given)| *is_given) {
-        Some((name, _)) => Err(bad_input(format!("{name} cannot be used with saved counters, which have theirs"))),
+        Some((name, _)) => Err(bad_input(format!(
+            "{name} cannot be used with saved counters: they were created with their own options"
+        ))),
         None => Ok(()),
     }
 }
@@ -57,7 +59,7 @@ pub(super) fn read(file: &Path, seed: u64) -> Result<SavedFlows, Failure> {
     if bytes > MEMORY_BYTES_MAX + EXTRA_BYTES_MAX {
         return Err(cannot(&"too long for saved flow counters"));
     }
-    // The file and its decoded form.
+    // Both the file and its decoded form are in memory.
     ensure_memory("a filter", bytes.saturating_mul(2)).map_err(Failure::BadInput)?;
     let mut content = Vec::new();
     opened.take(bytes).read_to_end(&mut content).map_err(|error| cannot(&error))?;

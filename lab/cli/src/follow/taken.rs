@@ -1,6 +1,6 @@
-//! A list of recorded files, identified by their metadata, and its file.
+//! The list of files already recorded, and its storage on disk. Files are identified by their metadata.
 //!
-//! Names are not part of it: rotation reuses names, and mail is renamed when it is read.
+//! Their names are not used: rotation reuses names, and mail is renamed when it is read.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
@@ -61,9 +61,7 @@ impl RecordedFiles {
             Err(error) => return Err(error),
         };
         let stamps: Option<_> = text.lines().map(Stamp::parse).collect();
-        stamps
-            .map(Self)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "it is no list of files that were taken"))
+        stamps.map(Self).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a list of recorded files"))
     }
 
     /// Writes the list atomically.

@@ -77,11 +77,11 @@ pub(super) fn run(arguments: &MapBuildArgs, output: &mut impl Write) -> Result<(
 /// Returns the numbers of value bits and check bits.
 fn bits_for(arguments: &MapBuildArgs, lines: &Lines) -> Result<MapBits, Failure> {
     let wants_values = arguments.mutable || arguments.value_bits.is_some();
-    // A file without keys has values if value bits are requested.
+    // A file without keys counts as having values if value bits are requested.
     let needed = match lines.has_values.unwrap_or(wants_values) {
         true => lines.value_max().checked_ilog2().map_or(1, |log| log + 1),
         false if wants_values => {
-            return Err(bad_file(&lines.name, "keys without values, so there are none to change or to give bits"));
+            return Err(bad_file(&lines.name, "the keys have no values, so --mutable and --value-bits do not apply"));
         }
         false => 0,
     };

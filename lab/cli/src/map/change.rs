@@ -55,7 +55,7 @@ fn report(arguments: &MapSetArgs, is_key: bool, output: &mut impl Write) -> Resu
     } else if is_key {
         writeln!(output, "{file}: 1 value changed")?;
     } else {
-        complain(&format!("{file}: it was not built with this key, so it cannot have a value"));
+        complain(&format!("{file}: the map was not built with this key, so the key cannot have a value"));
     }
     Ok(())
 }

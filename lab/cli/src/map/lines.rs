@@ -23,7 +23,7 @@ pub(super) struct Lines {
     /// Maximum number of bits per value.
     value_bits: u32,
     pub(super) entries: Vec<Entry>,
-    /// True if the keys have values; none before the first key.
+    /// True if the keys have values; `None` before the first key.
     pub(super) has_values: Option<bool>,
     pub(super) empty_lines: u64,
 }
@@ -46,7 +46,9 @@ impl Lines {
         }
         let (name, value) = split(line)?;
         if *self.has_values.get_or_insert_with(|| value.is_some()) != value.is_some() {
-            return Err("some keys have a value behind a tab and some have none: give all of them one, or none".into());
+            return Err(
+                "some keys have a value after a tab and some do not: give a value to all keys or to none".into()
+            );
         }
         let value = value.unwrap_or(0);
         if u64::from(value) >> self.value_bits != 0 {
@@ -67,7 +69,8 @@ impl Lines {
     }
 }
 
-/// Describes where the key with this fingerprint has two values. Returns none if the file has changed since.
+/// Describes the two lines that give different values to the key with this fingerprint. Returns `None` if the file no
+/// longer has such lines.
 pub(super) fn find_conflict(path: &Path, key: &FingerprintKey, wanted: Fingerprint) -> Result<Option<String>, Failure> {
     let (mut first, mut found) = (None, None);
     for_each(Input::open(path)?, |number, line| {
@@ -114,7 +117,7 @@ fn split(line: &[u8]) -> Result<(&[u8], Option<u32>), String> {
     // The integer parser would also accept a sign.
     let digits = str::from_utf8(value).ok().filter(|value| value.bytes().all(|byte| byte.is_ascii_digit()));
     let value = digits.and_then(|digits| digits.parse().ok());
-    let value = value.ok_or("what follows the last tab is not a whole number from 0 to 4294967295")?;
+    let value = value.ok_or("expected a whole number from 0 to 4294967295 after the last tab")?;
     Ok((name, Some(value)))
 }
 

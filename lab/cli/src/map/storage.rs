@@ -14,7 +14,7 @@ pub(super) const MAP: Output =
 /// Reads a whole map file that contains its key.
 pub(super) fn read(path: &Path) -> Result<(MapFile, FingerprintKey), Failure> {
     let mut file = read_any(path)?;
-    let key = file.key.take().ok_or_else(|| bad_file(path, "it holds no key, so it cannot be asked"))?;
+    let key = file.key.take().ok_or_else(|| bad_file(path, "it contains no key, so it cannot be queried"))?;
     Ok((file, key))
 }
 

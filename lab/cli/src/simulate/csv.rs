@@ -9,8 +9,8 @@ use bruit_simulation::Study;
 const COLUMNS: &str =
     "experiment,extension,m,k,rounds,mean,std_dev,distinct_mean,distinct_std_dev,reduction_rate,reduction_std_err";
 
-/// Returns the whole file. Numbers have full precision; a reduction rate and its error are empty if the
-/// refined extension made no error.
+/// Returns the whole file. Numbers have full precision; a reduction rate and its standard error are empty if the
+/// refined extension had no wrong counts.
 pub(super) fn text(study: &Study) -> String {
     let mut text = format!("{COLUMNS}\n");
     for experiment in &study.experiments {

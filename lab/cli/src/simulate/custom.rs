@@ -25,11 +25,13 @@ const CHUNK_CELLS_DEFAULT: u64 = 1024;
 const NOTES: &str = "\
 Counts:
   constant:20     every key 20 times
-  uniform:0:20    0 to 20 times, each as likely
-  poisson:10      10 times on average, as independent arrivals make it
-  zipf:1.1        arrivals choose keys, the i-th in proportion to i^-1.1, 10 for each key; zipf:1.1:25 has 25
+  uniform:0:20    0 to 20 times, all equally likely
+  poisson:10      10 times on average, as with independent arrivals
+  zipf:1.1        each arrival chooses the i-th key with a probability proportional to i^-1.1;
+                  10 arrivals per key on average, or 25 with zipf:1.1:25
 
-Keys with a count of 0 are not inserted. As many strangers, never inserted, are asked for in every round.
+Keys with a count of 0 are not inserted. Every round also looks up as many strangers: keys that
+were never inserted.
 A round may have 200 million insertions, and a run 8 GiB of memory.";
 
 /// Arguments of a custom simulation.
@@ -123,7 +125,7 @@ pub(super) fn run(arguments: &SimulateCustomArgs, output: &mut impl Write) -> Re
     let predictions = Predictions::new(&result, &options);
     let printed = arguments.print(&result, &options, predictions.as_ref(), output);
     if result.rounds < options.rounds {
-        // The run was interrupted, even if the output is closed.
+        // Report the interruption even if printing failed because the output is closed.
         return Ok(interrupt::report(result.rounds, options.rounds, ""));
     }
     printed.map(|()| ExitCode::SUCCESS)
@@ -194,7 +196,7 @@ impl SimulateCustomArgs {
     }
 }
 
-/// Predicted rates of unknown keys that reach the threshold.
+/// Predicted shares of keys never inserted that reach the threshold.
 pub(super) struct Predictions {
     pub(super) threshold: u32,
     /// Natural logarithm of the paper's equation (4), for the actual number of insertions.
@@ -224,7 +226,7 @@ impl Predictions {
         let lines = [
             (
                 scientific_of_ln(*ln_equation_4),
-                "equation (4), which takes every insertion for one of another key".into(),
+                "equation (4), which treats every insertion as one of a different key".into(),
             ),
             (
                 scientific(*bulk_keys_alone),

@@ -25,7 +25,7 @@ pub(super) fn watch() -> Result<&'static AtomicBool, Failure> {
             process::exit(EXIT_CODE.into());
         }
         if io::stderr().is_terminal() {
-            // Replaces the progress bar.
+            // Clear the line of the progress bar.
             let _ = write!(io::stderr().lock(), "\r\x1b[2K");
             complain("finishing the current rounds; press Ctrl-C again to exit at once");
         }

@@ -40,7 +40,7 @@ pub(super) struct StudyArgs {
     #[arg(long)]
     compare: bool,
 
-    /// Draw counts freely, instead of with the sum and number of zeros known from the paper
+    /// Draw counts freely, instead of matching the sum and number of zeros known from the paper
     #[arg(long)]
     free_counts: bool,
 
@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &StudyArgs, output: &mut impl Write) -> Result<Exit
     bar.finish_and_clear();
 
     if study.rounds < options.rounds {
-        // The run was interrupted, even if the output is closed.
+        // Report the interruption even if printing fails because the output is closed.
         let _ = arguments.print(&study, &options, output);
         let files = if destinations.is_empty() { "" } else { ", and no file was written" };
         return Ok(interrupt::report(study.rounds, options.rounds, files));
@@ -125,7 +125,7 @@ fn parse_experiments(text: &str) -> Result<Experiments, String> {
         .split(',')
         .map(parse)
         .collect::<Option<Vec<_>>>()
-        .ok_or("there are experiments 1 to 8: write 3, 1,4,8 or all")?;
+        .ok_or("expected numbers from 1 to 8, separated by commas, or all")?;
     experiments.sort_unstable();
     experiments.dedup();
     Ok(Experiments(experiments))

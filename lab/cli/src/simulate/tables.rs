@@ -120,7 +120,7 @@ pub(super) fn print_comparison(study: &Study, options: &StudyOptions, output: &m
     Ok(())
 }
 
-/// A difference in standard errors, and its place.
+/// A difference in standard errors, and its place in the tables.
 type Difference = (f64, String);
 
 fn compare_means(
@@ -203,8 +203,8 @@ fn print_verdict(what: &str, differences: &[Difference], output: &mut impl Write
     let within = |limit: f64| differences.iter().filter(|(distance, _)| distance.abs() <= limit).count();
     let all = differences.len();
     let near = within(NEAR);
-    writeln!(output, "{near} of {all} {what} are within {NEAR} standard errors of the difference from the paper's,")?;
-    writeln!(output, "{} of {all} within {FAR}.", within(FAR))?;
+    writeln!(output, "{near} of {all} {what} are within {NEAR} standard errors of the paper's,")?;
+    writeln!(output, "{} of {all} within {FAR} (standard errors of the difference).", within(FAR))?;
     if let Some((distance, place)) = differences.iter().max_by(|a, b| a.0.abs().total_cmp(&b.0.abs())) {
         writeln!(output, "The largest difference is {distance:+.2}: {place}.")?;
     }

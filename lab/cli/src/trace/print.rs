@@ -110,13 +110,13 @@ pub(super) fn doubt(hops: &[Hop], subject: Subject, window: Span, output: &mut i
     // For packets, the line is part of the paths.
     if subject == Subject::Messages {
         let when = if window == Span::ALL { "at any time".to_owned() } else { span(window) };
-        writeln!(output, "\nasked for: {when}")?;
+        writeln!(output, "\ntime searched: {when}")?;
     }
     let (any, count) = (false_positive(hops) * 100.0, false_positives_expected(hops));
     let who = who(subject);
     writeln!(
         output,
-        "{who}s that seem to have seen it and have not: any with a probability of {any:.3} %, {count:.4} on average, at most"
+        "false sightings by {who}s: at least one with a probability of at most {any:.3} %, at most {count:.4} expected"
     )
 }
 

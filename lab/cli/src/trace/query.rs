@@ -167,8 +167,8 @@ impl Answers {
         if doubt > FALSE_POSITIVE_MAX && self.doubtful().iter().any(Hop::is_seen) {
             let percent = doubt * 100.0;
             complain(&format!(
-                "with so many pages one that seems to have seen it is wrong with a probability of up to {percent:.1} %: \
-                 ask for a shorter time with --time, or record at a lower --false-positive-rate"
+                "with so many pages, the probability of a false sighting is up to {percent:.1} %: \
+                 ask for a shorter time with --time, or record with a lower --false-positive-rate"
             ));
         }
         let faults: Vec<_> = self.hops().iter().flat_map(|hop| &hop.answer.faults).collect();
@@ -241,7 +241,7 @@ fn of_capture(path: &Path, number: u64, is_quoted: bool) -> Result<Target, Failu
                 .map_err(|what| bad_input(format!("{name}, frame {number}: {what}")));
         }
     }
-    Err(bad_input(format!("{name}: it has {} frames, and frame {number} is asked for", grouped(frames))))
+    Err(bad_input(format!("{name}: it has {} frames, so there is no frame {number}", grouped(frames))))
 }
 
 /// Returns the packet of a frame, or the packet that it quotes.
@@ -257,7 +257,7 @@ fn of_frame(frame: &Frame<'_>, when: When, is_quoted: bool) -> Result<Target, St
 }
 
 fn of_packet(packet: &Packet<'_>, when: When) -> Result<Target, String> {
-    let invariant = Invariant::of_packet(packet).ok_or("too little of the packet is there")?;
+    let invariant = Invariant::of_packet(packet).ok_or("too little of the packet was captured")?;
     let moment = match when {
         When::About(second) => format!(", {}", moment(Time(second))),
         _ => String::new(),

@@ -83,7 +83,7 @@ pub(super) fn run(arguments: &TraceRecordArgs, output: &mut impl Write) -> Resul
     recording::run(&inputs, &mut recording, output)
 }
 
-/// A recorder, with tallies of what could not be recorded.
+/// A recorder, with tallies of items that could not be recorded.
 struct Trace {
     recorder: Recorder,
     name: String,
@@ -92,7 +92,7 @@ struct Trace {
     undecoded: Tally,
     /// Packets truncated too much to record.
     cut: u64,
-    /// Recorded packets whose digest does not reach back to their origin.
+    /// Recorded packets that cannot be traced to their origin with their digest.
     untrusted: DoubtTally,
     horizon: Horizon,
 }
@@ -195,7 +195,7 @@ impl Recording for Trace {
         let things = if self.is_mail { thing } else { "frame" };
         let left_out = [
             (self.undecoded.total(), things, format!("contained no supported packet ({})", self.undecoded)),
-            (self.cut, things, "had too little of their packet captured".to_owned()),
+            (self.cut, things, "truncated too much by the capture, skipped".to_owned()),
             (self.horizon.untimely, things, "more than a day ahead of the others, skipped".to_owned()),
             (tally.removed, "older page", "deleted to free space".to_owned()),
             (

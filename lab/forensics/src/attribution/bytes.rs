@@ -149,7 +149,7 @@ fn put_listed(listed: &ListedPair, out: &mut Vec<u8>) {
     out.extend_from_slice(&listed.last.to_le_bytes());
 }
 
-/// Appends source and destination. Also the input of a pair's keyed ID.
+/// Appends source and destination. The ID of a pair is the keyed hash of these bytes.
 pub(super) fn put_pair(pair: &Pair, out: &mut Vec<u8>) {
     put_host(&pair.source, out);
     put_host(&pair.destination, out);

@@ -26,7 +26,7 @@ pub struct ListedPair {
 #[derive(Debug)]
 pub(super) struct Pairs {
     listed: Vec<ListedPair>,
-    /// IDs under the page's key.
+    /// IDs of the pairs, hashed with the page's key.
     ids: Vec<HostId>,
     places: HashMap<Pair, usize>,
     bytes: u64,
@@ -42,14 +42,13 @@ impl Pairs {
         &self.listed
     }
 
-    /// Returns the IDs under the page's key, in the order of the list: computed once, because a query needs all IDs for
-    /// every place.
+    /// Returns the IDs of all pairs, hashed with the page's key, in the order of the list. They are computed only once,
+    /// because a query needs all of them for every place.
     pub(super) fn ids(&self) -> &[HostId] {
         &self.ids
     }
 
-    /// Records that `pair` was seen at `time`. Returns the ID of the pair under the page's key, and true if the pair is
-    /// listed.
+    /// Records that `pair` was seen at `time`. Returns the ID of the pair, and true if the pair is listed.
     pub(super) fn see(&mut self, pair: &Pair, time: u64, digester: &Digester) -> (HostId, bool) {
         if let Some(&place) = self.places.get(pair) {
             let listed = &mut self.listed[place];
@@ -69,7 +68,7 @@ impl Pairs {
     }
 }
 
-/// Returns the ID of a pair under the key of `digester`.
+/// Returns the ID of a pair, hashed with the key of `digester`.
 fn pair_id(pair: &Pair, digester: &Digester) -> HostId {
     let mut name = Vec::with_capacity(64);
     put_pair(pair, &mut name);

@@ -174,8 +174,8 @@ impl Answer {
         }
     }
 
-    /// Returns the probability that as many pairs match parts of at least some length by chance, for the length at
-    /// which this probability is lowest.
+    /// Returns the probability that the matches are due to chance: the lowest over all n of the probability that n
+    /// pairs have matches at least as long as the n-th longest.
     fn chance_of_pairs(&self) -> f64 {
         let expected = self.attributions.iter().map(|found| found.part.expected_by_chance);
         (1..).zip(expected).map(|(named, expected)| at_least(named, expected)).fold(1.0, f64::min)

@@ -10,7 +10,7 @@ pub const PAGE_SHARE_BYTES_MIN: u64 = 64 * 1024;
 
 const SECONDS_PER_HOUR: u64 = 3600;
 
-/// The share of a page for its list of pairs is 1 / this number.
+/// Denominator of the fraction of a page that its list of pairs may use.
 const PAIRS_SHARE: u64 = 4;
 
 /// Maximum size of a page without filter contents and pairs: the header of the page and the headers of two filters.

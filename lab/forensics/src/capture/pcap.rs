@@ -9,7 +9,7 @@ use super::{CaptureError, Frame, Link, NANOSECONDS_PER_SECOND, Window, frame_wit
 
 const HEADER_BYTES: usize = 24;
 const FRAME_HEADER_BYTES: usize = 16;
-/// Format written by some patched Linux kernels.
+/// Length of a frame header in the variant that some patched Linux kernels write.
 const MODIFIED_FRAME_HEADER_BYTES: usize = 24;
 const VERSION_MAJOR: u16 = 2;
 

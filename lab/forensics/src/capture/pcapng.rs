@@ -21,7 +21,7 @@ const ENHANCED_PACKET: u32 = 6;
 /// Byte-order mark of a section, after type and length.
 const BYTE_ORDER_BIG: [u8; 4] = [0x1a, 0x2b, 0x3c, 0x4d];
 const BYTE_ORDER_LITTLE: [u8; 4] = [0x4d, 0x3c, 0x2b, 0x1a];
-/// Type, length, and the repeated length at the end.
+/// Minimum length of a block: its type, its length, and the repeated length at the end.
 const BLOCK_BYTES_MIN: usize = 12;
 
 /// State from the blocks read so far that applies to later frames.

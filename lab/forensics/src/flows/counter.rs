@@ -14,7 +14,7 @@ use crate::random::Random;
 /// Minimum memory.
 pub const MEMORY_BYTES_MIN: u64 = 64 * 1024;
 
-/// The share of the memory for names is 1 / this number.
+/// Denominator of the fraction of the memory that names may use.
 const LEADERS_SHARE: u64 = 8;
 
 /// Number of arrivals added to the filter at once.
@@ -92,7 +92,7 @@ impl FlowCounter {
     pub fn count(&mut self, identity: &[u8]) {
         let key = self.key.fingerprint(identity);
         self.packets += 1;
-        // Makes two draws: with a single draw, every packet admitted to the list would choose the same group.
+        // Draw twice: with a single draw, all packets that are admitted to the list would choose the same group.
         let (admission, draw) = (self.random.next(), self.random.next());
         self.leaders.count(identity, key.high(), admission);
         if let Some(exact) = &mut self.exact {

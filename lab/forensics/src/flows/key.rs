@@ -265,7 +265,7 @@ impl Key {
         self.fields().any(Field::is_of_mail)
     }
 
-    /// Maximum length of an identity under this key.
+    /// Returns the maximum length of an identity under this key.
     #[must_use]
     pub fn identity_bytes_max(self) -> usize {
         self.fields().map(Field::bytes_max).sum()

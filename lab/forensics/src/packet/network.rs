@@ -37,7 +37,7 @@ pub(super) struct Layer<'a> {
     stopped: Option<Undecoded>,
 }
 
-/// Parses a packet whose frame had `cut_bytes` more than were captured.
+/// Parses a packet. Its frame had `cut_bytes` more bytes than were captured.
 ///
 /// The length in the header is trusted: routers drop packets longer than their frame.
 pub(super) fn parse(bytes: &[u8], cut_bytes: usize) -> Result<Layer<'_>, Undecoded> {
@@ -78,8 +78,8 @@ fn ipv4_payload_bytes(ip: &LaxIpv4Slice<'_>) -> Option<usize> {
     usize::from(ip.header().total_len()).checked_sub(ip.header().slice().len())
 }
 
-/// Returns the length of the payload; `None` if it is 0 and the packet a jumbogram, whose length is in a hop-by-hop
-/// option (RFC 2675).
+/// Returns the length of the payload; `None` if the field is 0 and the packet is a jumbogram, which has its length in a
+/// hop-by-hop option (RFC 2675).
 fn ipv6_payload_bytes(ip: &LaxIpv6Slice<'_>) -> Option<usize> {
     let header = ip.header();
     let is_jumbogram = header.payload_length() == 0 && header.next_header() == IpNumber::IPV6_HEADER_HOP_BY_HOP;
@@ -142,8 +142,8 @@ impl<'a> Layer<'a> {
         carried.map(|bytes| self.parse_carried(bytes).map_err(reason)).transpose()
     }
 
-    /// Parses a carried packet. Its length is limited to that of the carrier, whatever its header claims: routers on
-    /// the path do not check the inner length.
+    /// Parses a carried packet. Its length is limited to that of the carrier, even if its header claims more, because
+    /// routers on the path do not check the inner length.
     fn parse_carried(&self, bytes: &'a [u8]) -> Result<Self, Undecoded> {
         let cut_bytes = self.cut_bytes();
         let inner = parse(bytes, cut_bytes)?;
@@ -165,7 +165,7 @@ impl<'a> Layer<'a> {
     }
 }
 
-/// Returns `None` if the content is not IP: the carrier is then the innermost packet.
+/// Returns the IP packet inside GRE; `None` if the content is not IP, so that the carrier is the innermost packet.
 fn inside_gre(bytes: &[u8]) -> Result<Option<&[u8]>, Undecoded> {
     let (flags, rest) = ethertype(bytes)?;
     let (kind, rest) = ethertype(rest)?;

@@ -18,7 +18,7 @@ pub(super) fn claim(folder: &Path, kind: &str) -> Result<File, PagesError> {
     ensure_kind(kind)?;
     // Accessible to the owner only: pages reveal who communicated with whom, and contain their keys.
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| PagesError::io("make", folder, error))?;
+    made.map_err(|error| PagesError::io("create", folder, error))?;
     let path = folder.join(MARKER);
     ensure_nothing_else(folder, path.exists())?;
     let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);

@@ -42,7 +42,7 @@ pub enum Doubt {
     Tunnel,
     /// A router or host sent the packet in response to another packet, which it quotes.
     #[error(
-        "it is an ICMP error: it begins where a router or host refused another packet; trace that one with --quoted"
+        "it is an ICMP error: it begins where a router or host refused another packet; trace that packet with --quoted"
     )]
     IcmpError,
     /// The length is 0 or larger than a link carries: a network card has joined several packets, or has yet to split

@@ -53,15 +53,15 @@ fn put_field(digest: &mut Sha256, value: &[u8]) {
 }
 
 /// Returns the time at which the server that stores this message received it, in seconds since 1970. It is the time of
-/// the first field Received, which this server added. (The field Date is written by the sender and may be false.)
+/// the first `Received` field, which this server added. (The sender writes the `Date` field, which may be false.)
 #[must_use]
 pub fn received_at(raw: &[u8]) -> Option<u64> {
     received(&Fields::of(raw))
 }
 
 /// Returns the span in which servers may have held this message: from [`CLOCKS_SECONDS`] before it was sent to
-/// [`QUEUE_SECONDS`] after it was received, or sent if the time of reception is unknown. Returns `None` if the message
-/// has neither time.
+/// [`QUEUE_SECONDS`] after it was received (or sent, if the time of reception is unknown). Returns `None` if the
+/// message has neither time.
 ///
 /// The sender's Date is used only if it is at most [`QUEUE_SECONDS`] before the time of reception, so that a false Date
 /// cannot lead the search to the wrong pages.

@@ -23,7 +23,7 @@ pub struct Question {
 pub enum Sighting {
     /// Seen, possibly as a false positive, in pages of these spans.
     Seen(Vec<Span>),
-    /// With certainty not seen in the available pages.
+    /// Certainly not seen in the available pages.
     NotSeen,
     /// The available pages do not overlap the time.
     Unknown,

@@ -270,7 +270,7 @@ impl OpenPage {
 /// Number of fingerprints inserted at a time.
 const BATCH_ITEMS: usize = 1024;
 
-/// The keys of pages. As in SPIE, a generator that is seeded at each router draws them.
+/// A generator of page keys, seeded at each router as in SPIE.
 #[derive(Debug)]
 struct PageKeys {
     secret: FingerprintKey,

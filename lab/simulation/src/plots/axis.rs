@@ -104,8 +104,8 @@ fn superscript(power: i32) -> String {
     power.to_string().chars().map(digit).collect()
 }
 
-/// Maximum number of ticks with 1, 2 and 5 in each decade: two decades. Longer axes need no ticks between powers of
-/// ten.
+/// Maximum number of ticks on an axis with ticks at 1, 2 and 5 in each decade: enough for two decades. Longer axes need
+/// no ticks between powers of ten.
 const FINE_MAX: usize = 7;
 
 /// Returns round numbers around a range, at least two: 1, 2, 5, 10, … if these are few, otherwise every n-th power of

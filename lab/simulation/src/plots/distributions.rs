@@ -34,13 +34,14 @@ pub(super) fn cells(result: &ExperimentResult, rounds: u64) -> Option<String> {
     lines::svg(&figure, &panels.collect::<Vec<_>>(), 6, None)
 }
 
-/// Marks are too close for dashes. The refined extension is drawn over the intuitive one, so its marks are smaller.
+/// Returns the look of a series. Its marks are too close for dashes. The refined extension is drawn over the intuitive
+/// one, so its marks are smaller.
 const fn cell_look(extension: Extension) -> Look {
     let radius = if matches!(extension, Extension::Refined) { 18 } else { 33 };
     Look { colour: colour_of(extension), outline: Outline::Circle, radius, width: 15, is_open: false }
 }
 
-/// The strip of saturated cells is grey.
+/// Builds the panel of one configuration, with a grey strip for saturated cells.
 fn cell_panel(result: &ExperimentResult, m: u64, k: u32, rounds: u64) -> LinePanel {
     let series = EXTENSIONS.into_iter().filter_map(|extension| {
         let cells = find(result, m, k)?.extension(extension).cells.iter().zip(0..=CELL_TOP);

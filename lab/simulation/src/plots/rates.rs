@@ -172,8 +172,9 @@ fn reduction_panel(result: &ExperimentResult, hashes: &[u32]) -> Option<LinePane
     Some(LinePanel { title: vec![title, experiment.counts().to_string()], across, grey_from: None, series })
 }
 
-/// The relative errors of both means add at most in quadrature, because the two rates are positively correlated: a
-/// round with many errors in one extension often has many in the other.
+/// Returns the reduction rate with an upper bound of its error. The relative errors of both means add at most in
+/// quadrature, because the two rates are positively correlated: a round with many errors in one extension often has
+/// many in the other.
 fn reduction_estimate(across: f64, configuration: &ConfigurationResult) -> Estimate {
     let relative = |rate: &Moments| rate.standard_error() / rate.mean();
     let up = configuration.reduction_rate().unwrap_or(0.0);
