@@ -65,7 +65,7 @@ pub struct LinkStatus {
     pub bytes_in: u64,
     /// Number of segments applied.
     pub segments: u64,
-    /// The last time when all chains of a server matched its heads, by its key.
+    /// The last time when all chains of a server matched its heads, by the key of the server.
     pub agreed: BTreeMap<[u8; 32], Time>,
     /// Number of chains that differed and were fetched again.
     pub repairs: u64,
@@ -73,7 +73,7 @@ pub struct LinkStatus {
     pub rejected: BTreeMap<&'static str, u64>,
     /// The reason why the last attempt failed, if it did.
     pub trouble: Option<Trouble>,
-    /// The reason why segments of a server were refused in the last round, by its key.
+    /// The reasons why segments were refused in the last round, by the key of the origin's server.
     pub refusals: BTreeMap<[u8; 32], String>,
 }
 

@@ -189,7 +189,7 @@ fn read_segment<'a>(reader: &mut Reader<'a>) -> Result<Segment<'a>, Rejected> {
     let origin = read_origin(reader)?;
     let generation = reader.u64("the generation of a segment")?;
     let sequence = reader.u64("the sequence of a segment")?;
-    let previous = reader.array("the hash of the segment before")?;
+    let previous = reader.array("the hash of the previous segment")?;
     ensure("the sequence of a segment", sequence, (sequence == 1) == (previous == NO_HASH) && sequence > 0)?;
     let length = reader.u32("the length of a payload")?;
     ensure("the length of a payload", length.into(), length > 0 && length as usize <= PAYLOAD_BYTES_MAX)?;

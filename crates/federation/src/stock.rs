@@ -10,11 +10,11 @@ use crate::transport::Offer;
 /// A kind of reader, which decides the books it may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reader {
-    /// A mail site with a local replica: public books.
+    /// A mail site with a local replica, which may read public books.
     Replica,
-    /// Another operator's server: public books.
+    /// Another operator's server, which may read public books.
     Peer,
-    /// A node of the same operator: all books.
+    /// A node of the same operator, which may read all books.
     Cluster,
 }
 

@@ -22,8 +22,8 @@ const AFTER_HELP: &str = "\
 Payloads are cut into blocks, and two digests of each block are recorded: one of the block and its offset, and \
 one that also includes the pair (source, destination) that carried it. Anyone who has an excerpt of at least 95 \
 bytes can then find the pairs that carried it, the span of time, and the probability that a match is due to \
-chance. Content is not recorded. Each page contains its key, so anyone who has the pages can test guesses, and the pages also list \
-who communicated with whom: protect them accordingly.
+chance. Content is not recorded. Each page contains its key, so anyone who has the pages can test \
+guesses, and the pages also list who communicated with whom: protect them accordingly.
 
 Packets are recorded one by one; streams are not reassembled. If an excerpt was sent in several packets, the \
 parts that lie within one packet are found. Payloads shorter than a block are not recorded, and an excerpt \

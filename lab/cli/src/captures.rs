@@ -45,7 +45,7 @@ pub(crate) fn for_each(
     mut work: impl FnMut(Item<'_>, &ProgressBar) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     if paths.iter().filter(|path| is_standard(path)).count() > 1 {
-        return Err(Failure::BadInput("standard input can be read once only: - is given twice".into()));
+        return Err(Failure::BadInput("standard input can be read only once, but - is given twice".into()));
     }
     let standard = [PathBuf::from("-")];
     let files = files(if paths.is_empty() { &standard } else { paths });

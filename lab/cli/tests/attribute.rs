@@ -66,7 +66,7 @@ fn those_who_carried_an_excerpt_are_named_with_time_and_confidence() {
     }
     assert!(
         text.contains(" from byte 10 on (bytes 22 to 85 of 104 compared)"),
-        "where it begins, not where a block does: {text}"
+        "the offset of the excerpt, not of a block: {text}"
     );
     assert!(text.contains(" from byte 300 on (bytes 20 to 83 of 104 compared)"), "{text}");
 }
@@ -181,7 +181,7 @@ fn no_more_than_chance_shows_is_not_found_and_told_as_doubt() {
     traffic.write(&mut file).unwrap();
     folder.write("capture", file);
     let (capture, pages) = (path(&folder, "capture"), path(&folder, "pages"));
-    // With 0.7 MB for 600,000 blocks, false hits occur: some pair of hosts has two consecutive blocks of any text.
+    // With 0.7 MB for 600,000 blocks, false hits occur: for any text, two consecutive blocks match some pair of hosts.
     printed(&["attribute", "build", &capture, "-o", &pages, "--bytes-per-hour", "4M"]);
     let query = |text: &str, more: &[&str]| lab(&[&["attribute", "query", &pages, "--text", text], more].concat());
     let never = &EXCERPT[..64];

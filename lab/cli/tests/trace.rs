@@ -160,7 +160,7 @@ fn a_fragment_is_reported_as_not_traceable_and_its_path_is_never_closed() {
     let output = trace(&folder, "query --topology net.toml --packet edge-1.pcap --frame 2 --at edge-2");
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let output = trace(&folder, "query --topology net.toml --packet edge-3.pcap --frame 2 --at edge-2");
-    assert_eq!(output.status.code(), Some(1), "a whole packet that was not seen was not: {output:?}");
+    assert_eq!(output.status.code(), Some(1), "the answer for a whole packet is certain: {output:?}");
     // A router that records fragments reports that.
     let told = printed(&folder, "record edge-1.pcap --as edge-1 -o again");
     assert!(told.ends_with("1 packet not traceable to the origin (1 fragment)\n"), "{told}");

@@ -1,9 +1,9 @@
 //! The path of a packet through routers, and the servers that saw a message.
 //!
-//! SPIE, the Source Path Isolation Engine (Snoeren et al., "Hash-based IP traceback", SIGCOMM 2001): every router adds
-//! a digest of every packet to a Bloom filter, and keeps the filters as pages for a while. With one packet at hand, an
-//! analyst can find out which routers saw it, starting at the router next to the victim. Content is not stored, and
-//! only someone who has a packet can search for it.
+//! The method is SPIE, the Source Path Isolation Engine (Snoeren et al., "Hash-based IP traceback", SIGCOMM 2001).
+//! Every router adds a digest of every packet to a Bloom filter, and keeps the filters as pages for a while. With one
+//! packet at hand, an analyst can find out which routers saw it, starting at the router next to the victim. Content is
+//! not stored, and only someone who has a packet can search for it.
 //!
 //! 1. [`Invariant`] is the part that stays the same from hop to hop: some header fields of a packet and the first 8
 //!    bytes after the header, or the parts of a message that relays do not change.

@@ -125,7 +125,7 @@ impl FlowCounter {
         Self { key, random, filter, leaders, exact: None, waiting, packets }
     }
 
-    /// Encodes the counter without its exact counts, with the fields of the key. [`SavedFlows`](super::SavedFlows)
+    /// Encodes the counter and the fields of its key, but not the exact counts. [`SavedFlows`](super::SavedFlows)
     /// decodes it.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use crate::packet::Packet;
 /// bytes with their families and all other fields.
 pub const IDENTITY_BYTES_MAX: usize = 2 * (SENDER_BYTES_MAX + 1);
 
-/// Maximum number of fields in a key: each field once, although packets and messages never share a key.
+/// Maximum number of fields in a key, enough for every field of a packet once.
 pub const FIELDS_MAX: usize = 8;
 
 const FAMILY_4: u8 = 4;

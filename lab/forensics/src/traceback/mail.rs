@@ -144,7 +144,7 @@ mod tests {
         ] {
             assert_eq!(received(field), None, "{field}");
         }
-        assert_eq!(received_at(MESSAGE.as_bytes()), None, "the date of the sender is not asked");
+        assert_eq!(received_at(MESSAGE.as_bytes()), None, "the date of the sender is not used");
     }
 
     #[test]

@@ -210,7 +210,7 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// Returns the look of an extension with the `index`th of the plotted numbers of hash functions.
+    /// Returns the look of a series: `index` selects the colour and mark of a number of hash functions.
     pub(super) const fn new(index: usize, extension: Extension) -> Self {
         const LOOKS: [(RGBColor, Outline); 6] = [
             (BLUE, Outline::Circle),

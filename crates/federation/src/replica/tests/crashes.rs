@@ -60,8 +60,8 @@ fn a_lane_that_was_not_live_is_clear_when_a_generation_begins_in_it() {
     let (_folder, path, mut file) = founded();
     file.commit().unwrap();
     drop(file);
-    // A crash may leave bits of the generation that was about to begin in the file, but in no slot. Both rings use the
-    // same lane for it.
+    // After a crash, the file may have bits of a generation that was about to begin, although no slot has that
+    // generation. Both rings use the same lane for it.
     assert_eq!(current(Book::Listed) % 8, current(Book::Bulk) % 8);
     let mut bytes = fs::read(&path).unwrap();
     bytes[LINES_AT as usize..].chunks_mut(64).for_each(|line| {

@@ -6,7 +6,7 @@ use bruit_engine::exchange::{Book, Chain, Origin};
 use bruit_engine::realm::RealmId;
 use bruit_signatures::hex;
 
-/// The prefix of all subjects. The number is the version of everything below.
+/// The prefix of all subjects. The number is the version of all names with this prefix.
 const PREFIX: &str = "bruit.1";
 
 /// The names of one realm.
