@@ -27,7 +27,7 @@ use crate::bulk::{BulkBook, BulkTotals};
 use crate::event::{Event, TextChange};
 use crate::exchange::{Book, Exchange};
 use crate::generations::{EndedGeneration, LIVE_GENERATIONS};
-use crate::memory::NotEnoughMemory;
+use crate::memory::{NotEnoughMemory, failed_allocation};
 use crate::realm::Realm;
 use crate::replicas::Replicas;
 use crate::shingles::Shingles;
@@ -315,17 +315,17 @@ impl Engine {
         now: Time,
     ) -> Result<Self, NotEnoughMemory> {
         let memory = |what| move |OutOfMemory { bytes }| NotEnoughMemory { what, bytes, budget_bytes: plan.bytes };
+        let book = |what| move |error| memory(what)(failed_allocation(error));
         let (sizes, key_id) = (plan.sizes, realm.key().id());
         let lines = |lines: u64| usize::try_from(lines).expect("books fit the address space");
         let spam_epoch = now.epoch(realm.spam_epoch_seconds());
         let spam = SpamBook::new(
-            StagedRing::try_new(lines(sizes.spam_lines), key_id, spam_epoch).map_err(memory("spam book"))?,
-            MembershipRing::try_new(lines(sizes.revoked_lines), 64, key_id, spam_epoch)
-                .map_err(memory("revocations"))?,
-            CountsRing::try_new(lines(sizes.claim_lines), key_id, spam_epoch).map_err(memory("counts of claims"))?,
+            StagedRing::try_new(lines(sizes.spam_lines), key_id, spam_epoch).map_err(book("spam book"))?,
+            MembershipRing::try_new(lines(sizes.revoked_lines), 64, key_id, spam_epoch).map_err(book("revocations"))?,
+            CountsRing::try_new(lines(sizes.claim_lines), key_id, spam_epoch).map_err(book("counts of claims"))?,
         );
         let bulk_epoch = now.epoch(realm.bulk_epoch_seconds());
-        let counts = CountsRing::try_new(lines(sizes.bulk_lines), key_id, bulk_epoch).map_err(memory("bulk book"))?;
+        let counts = CountsRing::try_new(lines(sizes.bulk_lines), key_id, bulk_epoch).map_err(book("bulk book"))?;
         let bulk = BulkBook::new(counts);
         let replicas = Replicas::within(realm.key().clone(), plan.replica_bytes, plan.good_bytes, spam_epoch)
             .map_err(memory("index of texts"))?;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use bruit_filters::OutOfMemory;
+use bruit_filters::{CreateError, OutOfMemory};
 use hashbrown::HashTable;
 
 /// Error for a memory budget that cannot be allocated.
@@ -58,6 +58,14 @@ pub(crate) fn table<T>(capacity: usize) -> Result<HashTable<T>, OutOfMemory> {
 /// Returns the error for a failed allocation of `capacity` values.
 pub(crate) const fn out_of_memory<T>(capacity: usize) -> OutOfMemory {
     OutOfMemory { bytes: (capacity as u64).saturating_mul(size_of::<T>() as u64) }
+}
+
+/// Returns the failed allocation of a filter. The other errors cannot occur, because the engine plans every size.
+pub(crate) fn failed_allocation(error: CreateError) -> OutOfMemory {
+    match error {
+        CreateError::OutOfMemory(error) => error,
+        error => unreachable!("the engine plans only valid sizes: {error}"),
+    }
 }
 
 #[cfg(test)]

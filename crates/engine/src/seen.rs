@@ -13,6 +13,7 @@ use bruit_filters::ring::{GENERATIONS, Generations, MembershipRing};
 use bruit_filters::{Fingerprint, FingerprintKey, OutOfMemory};
 use bruit_signatures::bruit::Features;
 
+use crate::memory::failed_allocation;
 use crate::replicas::{select_good, sum};
 use crate::time::Time;
 
@@ -48,7 +49,7 @@ impl RecentFeatures {
     /// # Errors
     /// [`OutOfMemory`].
     pub fn try_new(key: FingerprintKey, now: Time) -> Result<Self, OutOfMemory> {
-        let ring = MembershipRing::try_new(LINES, FINGERPRINT_BITS, key.id(), now.day())?;
+        let ring = MembershipRing::try_new(LINES, FINGERPRINT_BITS, key.id(), now.day()).map_err(failed_allocation)?;
         Ok(Self { key, ring, noted: 0 })
     }
 

@@ -22,6 +22,7 @@ use bruit_filters::{Fingerprint, OutOfMemory};
 
 use crate::exchange::{ClaimEntry, Origin};
 use crate::generations::{EndedGeneration, LIVE_GENERATIONS, Ring, retire_oldest, turn};
+use crate::memory::failed_allocation;
 use crate::trust::Claim;
 
 /// Names of the rings, also used in [`crate::RingStatus`].
@@ -296,7 +297,7 @@ pub(crate) fn empty_ring(beside: &CountsRing, lines: usize) -> CountsRing {
 
 /// Like [`empty_ring`], but fails if the memory cannot be allocated.
 pub(crate) fn try_empty_ring(beside: &CountsRing, lines: usize) -> Result<CountsRing, OutOfMemory> {
-    let mut ring = CountsRing::try_new(lines, beside.key_id(), beside.epoch())?;
+    let mut ring = CountsRing::try_new(lines, beside.key_id(), beside.epoch()).map_err(failed_allocation)?;
     retire_oldest(&mut [&mut ring]);
     Ok(ring)
 }

@@ -269,6 +269,9 @@ pub enum CreateError {
         /// The largest valid value.
         max: u64,
     },
+    /// The plan is for the classical layout, but the filter has the one-line layout.
+    #[error("the plan is for the classical layout, not the one-line layout")]
+    ClassicalPlan,
     /// The memory cannot be allocated.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),

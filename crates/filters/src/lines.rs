@@ -70,7 +70,7 @@ impl Lines {
 
     /// Creates an array of `count` zeroed lines if the memory can be allocated.
     pub fn try_new(count: usize) -> Result<Self, OutOfMemory> {
-        let bytes = count.checked_mul(LINE_BYTES).expect("a filter fits in the address space");
+        let bytes = count.checked_mul(LINE_BYTES).ok_or(OutOfMemory { bytes: u64::MAX })?;
         let out_of_memory = OutOfMemory { bytes: bytes as u64 };
         if bytes < MAPPED_FROM_BYTES {
             let mut lines = Vec::new();

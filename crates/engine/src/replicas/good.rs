@@ -9,6 +9,7 @@ use bruit_filters::{Fingerprint, KeyId, OutOfMemory};
 
 use crate::budget::{multiple, part};
 use crate::engine::resize::{StructurePreview, preview_lines};
+use crate::memory::failed_allocation;
 
 /// Maximum number of features learnt from a good message.
 pub const GOOD_FEATURES: u64 = 512;
@@ -72,7 +73,7 @@ fn takes_room(features: &[Fingerprint]) -> bool {
 
 impl Generation {
     fn new(messages: u64, key_id: KeyId) -> Result<Self, OutOfMemory> {
-        let filter = || OneLineFilter::try_from_plan(&plan(messages), key_id);
+        let filter = || OneLineFilter::try_from_plan(&plan(messages), key_id).map_err(failed_allocation);
         Ok(Self { good: filter()?, seen: filter()?, left: messages })
     }
 }

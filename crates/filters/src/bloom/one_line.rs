@@ -12,7 +12,7 @@ use crate::mismatch::ensure_equal;
 use crate::sizing::{MembershipPlan, half_line_rate};
 use crate::snapshot::head::{Kind, lines_within, put_head, read_head, within, within_u32};
 use crate::snapshot::{RestoreError, Snapshot, continue_all};
-use crate::{CreateError, Fingerprint, KeyId, Mismatch, OutOfMemory};
+use crate::{CreateError, Fingerprint, KeyId, Mismatch};
 
 /// A Bloom filter whose checks and inserts touch one cache line. Uses AVX2 if the processor supports it.
 ///
@@ -64,11 +64,6 @@ impl OneLineFilter {
         CreateError::check("the number of lines", lines as u64, 1..=LINES_MAX as u64)?;
         CreateError::check("the number of hash functions k", hashes.into(), 1..=ONE_LINE_HASHES_MAX.into())?;
         CreateError::check("the number of fingerprint bits", fingerprint_bits.into(), bits)?;
-        Ok(Self::allocate(lines, hashes, fingerprint_bits, key_id)?)
-    }
-
-    /// Creates an empty filter from valid parameters.
-    fn allocate(lines: usize, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Result<Self, OutOfMemory> {
         let shape = Shape::new(hashes, fingerprint_bits);
         Ok(Self { lines: Lines::try_new(lines)?, shape, fingerprint_bits, key_id, path: Path::best() })
     }
@@ -82,17 +77,15 @@ impl OneLineFilter {
         Self::try_from_plan(plan, key_id).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Like [`from_plan`](Self::from_plan), but fails if the memory cannot be allocated.
+    /// Like [`from_plan`](Self::from_plan), but returns an error where that panics.
     ///
     /// # Errors
-    /// [`OutOfMemory`].
-    ///
-    /// # Panics
-    /// The same as for [`from_plan`](Self::from_plan), except for lack of memory.
-    pub fn try_from_plan(plan: &MembershipPlan, key_id: KeyId) -> Result<Self, OutOfMemory> {
-        let lines = plan.lines().expect("the plan must be for the one-line layout") as usize;
-        assert!(lines <= LINES_MAX, "a filter has 1 to 2^32 - 1 lines, not {lines}");
-        Self::allocate(lines, plan.hashes, plan.fingerprint_bits, key_id)
+    /// [`CreateError`] if the plan is for the classical layout or for 2^32 lines or more, or the memory cannot be
+    /// allocated.
+    pub fn try_from_plan(plan: &MembershipPlan, key_id: KeyId) -> Result<Self, CreateError> {
+        let lines = plan.lines().ok_or(CreateError::ClassicalPlan)?;
+        CreateError::check("the number of lines", lines, 1..=LINES_MAX as u64)?;
+        Self::try_new(lines as usize, plan.hashes, plan.fingerprint_bits, key_id)
     }
 
     /// Returns k, the number of positions per key.

@@ -102,15 +102,13 @@ impl OwnerTable {
         Self::try_with_capacity(features).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Like [`with_capacity`](Self::with_capacity), but returns an error if the memory cannot be allocated.
+    /// Like [`with_capacity`](Self::with_capacity), but returns an error where that panics.
     ///
     /// # Errors
-    /// [`OutOfMemory`].
-    ///
-    /// # Panics
-    /// If the size exceeds a PiB.
+    /// [`OutOfMemory`]. A size above a PiB is never allocated.
     pub fn try_with_capacity(features: u64) -> Result<Self, OutOfMemory> {
-        Self::try_with_lines(Self::bytes_for(features) as usize / LINE_BYTES)
+        let bytes = owner_table_bytes(1, features.max(1), OWNER_LOAD).map_err(|_| OutOfMemory { bytes: u64::MAX })?;
+        Self::try_with_lines(bytes as usize / LINE_BYTES)
     }
 
     /// Returns the memory in bytes of a table with capacity for `features` features.

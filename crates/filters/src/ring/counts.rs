@@ -13,7 +13,7 @@ use crate::kernels::ring::fetch;
 use crate::kernels::{is_cached, pipelined};
 use crate::lines::{LINE_BITS, LINE_BYTES, LINES_MAX, Line, Lines};
 use crate::sizing::ring::counts_window_rate;
-use crate::{Fingerprint, KeyId, OutOfMemory};
+use crate::{CreateError, Fingerprint, KeyId};
 
 /// The highest value of a cell.
 pub(super) const CELL_TOP: u32 = 15;
@@ -102,15 +102,12 @@ impl CountsRing {
         Self::try_new(lines, key_id, epoch).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Like [`new`](Self::new), but returns an error if the memory cannot be allocated.
+    /// Like [`new`](Self::new), but returns an error where that panics.
     ///
     /// # Errors
-    /// [`OutOfMemory`].
-    ///
-    /// # Panics
-    /// The same as for [`new`](Self::new), except for lack of memory.
-    pub fn try_new(lines: usize, key_id: KeyId, epoch: u64) -> Result<Self, OutOfMemory> {
-        assert!((1..=LINES_MAX).contains(&lines), "a ring has 1 to 2^32 - 1 lines, not {lines}");
+    /// [`CreateError`] if a parameter is out of range or the memory cannot be allocated.
+    pub fn try_new(lines: usize, key_id: KeyId, epoch: u64) -> Result<Self, CreateError> {
+        CreateError::check("the number of lines", lines as u64, 1..=LINES_MAX as u64)?;
         let (cells, records) = (Lines::try_new(lines)?, Records::try_new(lines)?);
         let none = [0; LANES as usize];
         Ok(Self { lines: cells, lanes: Lanes::new(epoch), records, keys: none, copied: none, key_id })

@@ -13,7 +13,7 @@ use crate::kernels::ring::{self, Shape};
 use crate::lines::{LINE_BITS, LINE_WORDS, Line, Lines};
 use crate::mismatch::ensure_equal;
 use crate::sizing::ring::{LINES_PER_KEY, WORD_BITS, half_keys_by_fill, window_rate};
-use crate::{Fingerprint, KeyId, Mismatch, OutOfMemory};
+use crate::{CreateError, Fingerprint, KeyId, Mismatch};
 
 /// An ageing set of keys, in eight generations. When a new generation begins, the oldest is dropped.
 ///
@@ -80,16 +80,14 @@ impl MembershipRing {
         Self::try_new(lines, fingerprint_bits, key_id, epoch).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Like [`new`](Self::new), but returns an error if the memory cannot be allocated.
+    /// Like [`new`](Self::new), but returns an error where that panics.
     ///
     /// # Errors
-    /// [`OutOfMemory`].
-    ///
-    /// # Panics
-    /// The same as for [`new`](Self::new), except for lack of memory.
-    pub fn try_new(lines: usize, fingerprint_bits: u32, key_id: KeyId, epoch: u64) -> Result<Self, OutOfMemory> {
-        assert!(lines > 0, "a ring has at least one line");
-        assert!((FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX).contains(&fingerprint_bits));
+    /// [`CreateError`] if a parameter is out of range or the memory cannot be allocated.
+    pub fn try_new(lines: usize, fingerprint_bits: u32, key_id: KeyId, epoch: u64) -> Result<Self, CreateError> {
+        let bits = FINGERPRINT_BITS_MIN.into()..=FINGERPRINT_BITS_MAX.into();
+        CreateError::check("the number of lines", lines as u64, 1..=u64::MAX)?;
+        CreateError::check("the number of fingerprint bits", fingerprint_bits.into(), bits)?;
         let (lines, lanes) = (Lines::try_new(lines)?, Lanes::new(epoch));
         Ok(Self { lines, lanes, ones: [0; LINE_WORDS], copied: [0; LINE_WORDS], fingerprint_bits, key_id })
     }

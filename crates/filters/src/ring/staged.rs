@@ -11,7 +11,7 @@ use super::lanes::{Generations, NotLive};
 use super::membership::MembershipRing;
 use crate::hash::FINGERPRINT_BITS_MAX;
 use crate::sizing::ring::{STAGED_LINES_PER_KEY, window_rate};
-use crate::{Fingerprint, KeyId, Mismatch, OutOfMemory};
+use crate::{CreateError, Fingerprint, KeyId, Mismatch};
 
 /// Number of keys processed at a time when inserting into the second stage.
 const STEP_KEYS: usize = 512;
@@ -71,17 +71,13 @@ impl StagedRing {
         Self::try_new(lines_per_stage, key_id, epoch).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Like [`new`](Self::new), but returns an error if the memory cannot be allocated.
+    /// Like [`new`](Self::new), but returns an error where that panics.
     ///
     /// # Errors
-    /// [`OutOfMemory`] with the bytes of both stages.
-    ///
-    /// # Panics
-    /// The same as for [`new`](Self::new), except for lack of memory.
-    pub fn try_new(lines_per_stage: usize, key_id: KeyId, epoch: u64) -> Result<Self, OutOfMemory> {
+    /// [`CreateError`] if a parameter is out of range or the memory cannot be allocated.
+    pub fn try_new(lines_per_stage: usize, key_id: KeyId, epoch: u64) -> Result<Self, CreateError> {
         let stage = || MembershipRing::try_new(lines_per_stage, FINGERPRINT_BITS_MAX, key_id, epoch);
-        let both = |OutOfMemory { bytes }| OutOfMemory { bytes: 2 * bytes };
-        Ok(Self { stages: [stage().map_err(both)?, stage().map_err(both)?] })
+        Ok(Self { stages: [stage()?, stage()?] })
     }
 
     /// Grows the ring by `factor`, as [`MembershipRing::grow`] does, one stage after the other.

@@ -310,7 +310,9 @@ impl Responder {
     }
 
     async fn verify(&mut self, user: &[u8], challenge: &[u8], response: &[u8]) -> Reply {
-        self.session = self.service.store.check(|engine| verified(engine, user, challenge, response));
+        // Verify after the engine is unlocked: the hashes take longer than a lookup.
+        let account = self.service.store.check(|engine| engine.accounts().get(accounts::Protocol::Razor, user).cloned());
+        self.session = verified(account, challenge, response);
         if self.session.is_some() {
             self.count(Disposition::Other);
             return Reply::Done;
@@ -448,16 +450,16 @@ const fn not_registered(refusal: Refusal) -> ErrorCode {
     }
 }
 
-/// Returns the account if the response proves its password. Takes equally long if the account does not exist.
-fn verified(engine: &Engine, user: &[u8], challenge: &[u8], response: &[u8]) -> Option<Account> {
-    let account = engine.accounts().get(accounts::Protocol::Razor, user).filter(|account| account.enabled);
-    let verifier = match account.map(|account| account.credential) {
+/// Returns the account if it is enabled and the response proves its password. Takes equally long without an account.
+fn verified(account: Option<Account>, challenge: &[u8], response: &[u8]) -> Option<Account> {
+    let account = account.filter(|account| account.enabled);
+    let verifier = match account.as_ref().map(|account| account.credential) {
         Some(Credential::Razor(verifier)) => Some(verifier),
         _ => None,
     };
     let nobody = RazorVerifier::of(b"nobody");
     let is_proven = verifier.or(nobody).is_some_and(|verifier| verifier.verify(challenge, response));
-    account.filter(|_| is_proven && verifier.is_some()).cloned()
+    account.filter(|_| is_proven && verifier.is_some())
 }
 
 /// Returns random hexadecimal digits, or `None` if the system has no random numbers.
