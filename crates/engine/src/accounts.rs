@@ -1,4 +1,4 @@
-//! Accounts: who may make claims, and how a claim is authenticated.
+//! Accounts of reporters, and the authentication of their claims.
 //!
 //! One bounded table, [`Accounts`], holds the protocol, credential, independence group and standing of every account.
 //! [`razor`], [`pyzor`], [`dcc`] and [`fuzzy`] authenticate messages of the four protocols from bytes alone, without

@@ -2,8 +2,8 @@
 //!
 //! [`SHARES`] divides the budget between the structures. The sizing functions of `bruit-filters` compute how many
 //! signatures each holds at the error rates below. Memory use does not grow with traffic: a full structure refuses new
-//! entries, evicts its oldest, or (a filter) has a higher error rate. [`crate::Engine::status`] warns before that
-//! happens.
+//! entries, evicts its oldest entries or, if it is a filter, has a higher error rate. [`crate::Engine::status`] warns
+//! before that happens.
 
 use bruit_filters::sizing::{counts_ring_rate, ring_rate, staged_ring_rate};
 
@@ -16,7 +16,7 @@ use crate::whitelist::SIGNATURES_MAX;
 pub const BUDGET_DEFAULT: u64 = 256 << 20;
 /// Minimum memory, for a test server or a small site.
 pub const BUDGET_MIN: u64 = 8 << 20;
-/// Maximum memory: with more, ticks could not clear a generation within its day.
+/// Maximum memory. With more, ticks could not clear a generation within one day.
 pub const BUDGET_MAX: u64 = 32 << 30;
 
 /// Maximum share of checks of unreported signatures that may return spam, over the whole window.
@@ -25,14 +25,15 @@ pub const SPAM_RATE: f64 = 1e-6;
 pub const REVOKED_RATE: f64 = 1e-4;
 /// Maximum share of signatures with a wrong count over the window. Wrong counts are too high, mostly by one.
 pub const COUNT_RATE: f64 = 0.2;
-/// Maximum share of signatures with a wrong count of claims. Such a count excludes the claim that listed the signature.
+/// Maximum share of signatures with a wrong count of claims. These counts do not include the claim that listed the
+/// signature.
 pub const CLAIM_COUNT_RATE: f64 = 0.2;
 
-/// Maximum error rate of a book, as a multiple of the planned one. Between the two, only anchors and peers may add
-/// signatures; at the maximum, no new signature is accepted until the next generation begins. The factor is well below
-/// ten because a segment of another server is accepted as a whole.
+/// Maximum error rate of a book, as a multiple of the planned one. Above the planned rate, only anchors and peers may
+/// add signatures. At the maximum rate, no new signature is accepted until the next generation begins. The factor is
+/// well below ten because a segment of another server is accepted as a whole.
 pub const STRETCH: f64 = 5.0;
-/// Maximum error rate of counts: the share of signatures with a wrong count at which no new signature is counted.
+/// Maximum error rate of counts. When this share of signatures has a wrong count, no new signature is counted.
 pub const COUNT_RATE_MAX: f64 = 0.5;
 
 /// Number of generations that a check considers.
@@ -55,12 +56,12 @@ pub struct Shares {
     pub spam: u64,
     /// Revoked signatures: about one for every ten listed.
     pub revoked: u64,
-    /// Counts of claims beyond the one that lists: at 256 MiB and [`CLAIM_COUNT_RATE`], of 4,000,000 signatures.
-    pub claims: u64,
-    /// Counts of claims, except the one that lists a signature: 4,000,000 signatures at 256 MiB and
+    /// Counts of claims, except the claim that lists a signature: 4,000,000 signatures at 256 MiB and
     /// [`CLAIM_COUNT_RATE`].
-    pub bulk: u64,
+    pub claims: u64,
     /// Counts of recipients: 20,000,000 signatures at 256 MiB and [`COUNT_RATE`].
+    pub bulk: u64,
+    /// Reporters and unsettled claims.
     pub trust: u64,
     /// Texts, for near replicas.
     pub replicas: u64,
@@ -87,7 +88,7 @@ pub const SHARES: Shares = Shares {
 
 /// Error for a budget outside the allowed range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("memory budget out of range: {bytes} bytes, allowed are {BUDGET_MIN} to {BUDGET_MAX}")]
+#[error("memory budget out of range: {bytes} bytes (allowed: {BUDGET_MIN} to {BUDGET_MAX})")]
 pub struct BudgetOutOfRange {
     /// Requested budget in bytes.
     pub bytes: u64,
@@ -161,12 +162,12 @@ impl Plan {
 }
 
 impl Plan {
-    /// Returns the number of signatures that can be whitelisted, in a quarter of the memory of lists.
+    /// Returns the maximum number of whitelisted signatures, which use a quarter of the memory for lists.
     pub(crate) fn whitelist_capacity(&self) -> u64 {
         (self.list_bytes / 4 / WHITELISTED_BYTES).min(SIGNATURES_MAX as u64)
     }
 
-    /// Returns the maximum number of accounts, in half of the memory of lists.
+    /// Returns the maximum number of accounts, which use half of the memory for lists.
     pub(crate) fn account_capacity(&self) -> u64 {
         (self.list_bytes / 2 / ACCOUNT_BYTES).min(ACCOUNTS_MAX as u64)
     }
@@ -177,7 +178,7 @@ pub(crate) const fn multiple(now: u64, planned: u64) -> u64 {
     if now == 0 || planned < now { 1 } else { planned / now }
 }
 
-/// Scales `whole` by `lines` / `planned`: the capacity of a structure that is smaller than planned.
+/// Returns `whole` × `lines` / `planned`: the capacity of a structure that has only `lines` of the `planned` lines.
 pub(crate) fn part(whole: u64, lines: u64, planned: u64) -> u64 {
     let part = u128::from(whole) * u128::from(lines.min(planned)) / u128::from(planned.max(1));
     u64::try_from(part).unwrap_or(whole)
@@ -209,7 +210,7 @@ impl Capacities {
     }
 
     /// Returns the maximum numbers of signatures in one generation: those at which the error rate is [`STRETCH`] times
-    /// the planned one, or every other count is wrong.
+    /// the planned one or, for counts, [`COUNT_RATE_MAX`].
     #[must_use]
     pub fn limits(sizes: &BookSizes) -> Self {
         Self {
@@ -229,7 +230,8 @@ impl Capacities {
     }
 }
 
-/// Returns the largest number, at most 2^40, for which `fits` holds. `fits` must hold for all smaller numbers too.
+/// Returns the largest number, at most 2^40, for which `fits` returns true. It must return true for all smaller
+/// numbers, too.
 fn most(fits: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0_u64, 1 << 40);
     while low < high {

@@ -1,8 +1,8 @@
-//! The bulk book, as in DCC: how many recipients a message had within the window.
+//! The bulk book, as in DCC: the number of recipients of each message within the window.
 //!
-//! A report names a number of targets and is answered with the totals before and after it. Counts are approximate
-//! (`bruit_filters::ring::CountsRing`): never too low, rarely too high. [`MANY`] is absorbing: a total that has reached
-//! it stays there while the generations that contributed to it are live.
+//! A report contains a number of recipients (*targets*), and the answer contains the totals before and after it. Counts
+//! are approximate (`bruit_filters::ring::CountsRing`): never too low, rarely too high. A total that has reached
+//! [`MANY`] stays there as long as the generations that contributed to it are live.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::exchange::Origin;
 use crate::generations::{EndedGeneration, Ring, retire_oldest, turn};
 use crate::spam::{empty_like, empty_ring};
 
-/// "Many", the highest total. The number is the one on DCC's wire.
+/// "Many", the highest total, as encoded in DCC's protocol.
 pub const MANY: u32 = 0x00ff_fff0;
 
 /// Name of the ring, also used in [`crate::RingStatus`].
@@ -50,8 +50,8 @@ impl BulkBook {
         Self { counts, others: BTreeMap::new() }
     }
 
-    /// Advances towards `epoch`, clearing at most `lines` lines. Returns true if it arrived, and the generation that
-    /// ended.
+    /// Advances towards `epoch`, clearing at most `lines` lines of each ring. Returns true if `epoch` is reached, and
+    /// the generation that ended, if any.
     pub(crate) fn turn(&mut self, epoch: u64, lines: usize) -> (bool, Option<EndedGeneration>) {
         let is_behind = self.counts.epoch() < epoch;
         let ending = if is_behind { EndedGeneration::next(RECIPIENTS, &self.counts) } else { None };
@@ -91,7 +91,7 @@ impl BulkBook {
         of(&self.counts).saturating_add(self.believed(of)).min(MANY)
     }
 
-    /// Returns the believed part of the counts of other servers: the sum over the incarnations of each server, up to
+    /// Returns the accepted part of the counts of other servers: for each server, the sum over its incarnations, up to
     /// its cap.
     fn believed(&self, of: impl Fn(&CountsRing) -> u32) -> u32 {
         let (mut sum, mut server, mut counted_by) = (0_u32, None, 0_u32);
@@ -105,15 +105,15 @@ impl BulkBook {
         sum
     }
 
-    /// Returns true if every server has a single incarnation, so that each ring has a cap of its own.
-    fn has_single_lives(&self) -> bool {
+    /// Returns true if every server has a single incarnation, so that the cap applies to each ring separately.
+    fn has_single_incarnations(&self) -> bool {
         self.others.keys().zip(self.others.keys().skip(1)).all(|(one, next)| one.key != next.key)
     }
 
     /// Adds recipients counted by another server.
     pub(crate) fn count_of(&mut self, origin: &Origin, epoch: u64, fingerprint: &Fingerprint, amount: u32) {
         if let Some(counted) = self.others.get_mut(origin) {
-            // The caller has checked that the generation is live.
+            // This cannot fail: the caller has checked that the generation is live.
             let _ = counted.ring.insert_many_at(epoch, fingerprint, amount);
         }
     }
@@ -151,7 +151,7 @@ impl BulkBook {
     /// Adds `targets` recipients, at most [`MANY`].
     pub fn report(&mut self, fingerprint: &Fingerprint, targets: u32) -> BulkTotals {
         let previous = self.total(fingerprint);
-        // Count past "many" too: the earlier counts may expire before these.
+        // Count even if the total is already "many": the earlier counts may expire before these.
         self.counts.insert_many(fingerprint, targets.min(MANY));
         BulkTotals { previous, current: self.total(fingerprint) }
     }
@@ -168,7 +168,7 @@ impl BulkBook {
     /// # Panics
     /// If the two slices differ in length.
     pub fn totals(&self, fingerprints: &[Fingerprint], totals: &mut [u32]) {
-        if !self.has_single_lives() {
+        if !self.has_single_incarnations() {
             let all = fingerprints.iter().zip(totals);
             return all.for_each(|(fingerprint, total)| *total = self.total(fingerprint));
         }

@@ -76,7 +76,7 @@ pub struct Engine {
     pub(crate) whitelist: Whitelist,
     pub(crate) shares: DailyShares,
     pub(crate) exchange: Exchange,
-    /// The snapshot being written, if any.
+    /// Progress of the snapshot that is being written, if any.
     running: Option<snapshot::RunningSnapshot>,
 }
 
@@ -86,7 +86,7 @@ pub struct Engine {
 pub enum Outcome {
     /// A tick.
     Ticked {
-        /// Whether the books are in the current epochs. If not, tick again soon.
+        /// True if both books have reached their current epochs. If false, apply another tick soon.
         arrived: bool,
         /// Generations that ended, except empty ones.
         ended: Vec<EndedGeneration>,
@@ -141,7 +141,7 @@ pub enum Refusal {
         /// Start of the next day.
         again: Time,
     },
-    /// The current generation of a book contains the maximum number of signatures for its error rate.
+    /// The current generation of a book contains as many signatures as its error rate allows.
     #[error("the current generation is full: no new {} are accepted until the next one begins", book.contents())]
     BookFull {
         /// Book that is full.
@@ -174,8 +174,8 @@ pub enum Refusal {
     /// The time is past the year 9999.
     #[error("the clock is past the year 9999: correct it")]
     NoTime,
-    /// The books are still clearing old generations, for example after a long stop. Send ticks until they reach the
-    /// current epoch.
+    /// The books are still clearing old generations, for example after a long stop. Apply ticks until they reach the
+    /// current epochs.
     #[error("the books are still catching up with the clock: try again soon")]
     CatchingUp,
     /// The account cannot be registered.
@@ -208,7 +208,7 @@ pub enum Refusal {
     /// A structure is larger than the smaller budget allows.
     #[error(
         "the {what} do not fit in a memory budget of {to} bytes (now {from}): stored data cannot be made smaller; keep \
-         the budget, or found a new clearinghouse and let other servers of its realm fill it"
+         the budget, or create a new clearinghouse and let other servers of its realm fill it"
     )]
     DoesNotShrink {
         /// Structure that does not fit.
@@ -224,7 +224,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Returns true if the same request may succeed later without any other change.
+    /// Returns true if the same request may succeed if it is repeated later.
     #[must_use]
     pub const fn is_temporary(&self) -> bool {
         matches!(
@@ -295,8 +295,8 @@ impl Engine {
         Self::with_capacities(realm, plan, capacities, policy, now)
     }
 
-    /// Creates an empty clearinghouse of the same realm and plan. Much faster than [`new`](Self::new), which has to
-    /// compute the capacities of the books.
+    /// Creates an empty clearinghouse with the same realm and plan. This is much faster than [`new`](Self::new), which
+    /// has to compute the capacities of the books.
     ///
     /// # Panics
     /// If the memory cannot be allocated.
@@ -426,7 +426,7 @@ impl Engine {
         &self.exchange
     }
 
-    /// Returns the latest time of any applied event.
+    /// Returns the latest time among the applied events.
     #[must_use]
     pub const fn now(&self) -> Time {
         self.now
@@ -440,7 +440,8 @@ impl Engine {
         if !event.is_within_bounds() {
             return Err(Refusal::OutOfBounds);
         }
-        // The server decides whether to believe a jump of the clock. The engine follows any time that it can represent.
+        // The engine accepts any time that it can represent. The server decides whether a jump of its clock is
+        // plausible.
         if event.time() > Time::MAX {
             return Err(Refusal::NoTime);
         }
@@ -468,7 +469,7 @@ impl Engine {
         }
     }
 
-    /// Prefetches the memory that an event will change. For events in a batch, cache misses are most of the cost.
+    /// Prefetches the memory that an event will change. Cache misses are most of the cost of a batch of events.
     pub fn prefetch(&self, event: &Event) {
         match event {
             Event::Claim { fingerprints, .. } => fingerprints.iter().for_each(|fingerprint| {

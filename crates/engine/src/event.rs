@@ -55,7 +55,7 @@ pub enum Event {
         /// Signatures, at most [`FINGERPRINTS_MAX`].
         fingerprints: Vec<Fingerprint>,
     },
-    /// The text of a reported message, for finding its near replicas.
+    /// The text of a reported message, stored to find near replicas of it.
     Text {
         /// Reporter and time.
         by: By,
@@ -71,7 +71,7 @@ pub enum Event {
         /// Features, at most [`GOOD_FEATURES`].
         features: Vec<u64>,
     },
-    /// Features that no longer count: those of a revoked message, or features seen in unreported mail on several days.
+    /// Features that no longer count: those of a revoked message, or those seen in unreported mail on several days.
     GoodFeatures {
         /// Reporter and time.
         by: By,
@@ -86,7 +86,7 @@ pub enum Event {
         change: TextChange,
         /// Digest of the text.
         digest: Box<Digest>,
-        /// Shingles of the text; texts of few words have none.
+        /// Shingles of the text; `None` for texts of only a few words.
         shingles: Option<Box<[u64; SHINGLES]>>,
     },
     /// A change of an account.
@@ -139,7 +139,7 @@ pub enum Event {
         /// Received segment.
         segment: Box<Received>,
     },
-    /// A chain differs from that of its origin and will be fetched again from the start.
+    /// This server's copy of a chain differs from the origin's and will be fetched again from the start.
     Repair {
         /// Time of the event.
         now: Time,
@@ -160,7 +160,7 @@ pub enum Event {
 pub enum TextChange {
     /// Adds weight to the text on a list.
     Write {
-        /// List, any byte: rspamd's flag.
+        /// Number of the list, which rspamd calls a flag. Any value is allowed.
         flag: u8,
         /// Weight to add.
         weight: i32,

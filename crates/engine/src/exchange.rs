@@ -1,11 +1,12 @@
 //! Exchange of segments between servers: each is applied exactly once, and counts are kept separately by origin.
 //!
-//! An [`Origin`] exports what it has accepted itself, by [`Book`] and generation. The segments of one origin, book and
-//! generation form a [`Chain`]. They are numbered from 1, and each names the hash of its predecessor. The [`Frontier`]
-//! records how far a chain has been applied. It is part of the state and is journalled together with the data.
+//! An [`Origin`] exports the entries that it accepted itself, separately for each [`Book`] and generation. The segments
+//! of one origin, book and generation form a [`Chain`]. They are numbered from 1, and each contains the hash of its
+//! predecessor. The [`Frontier`] records how far a chain has been applied. It is part of the state and is journalled
+//! together with the data.
 //!
-//! Chains are independent: the books end up the same in whatever order segments of different chains arrive. Sets are
-//! merged by OR; counts are kept separately by origin.
+//! Chains are independent: segments of different chains may arrive in any order, with the same result. Sets are merged
+//! by OR; counts are kept separately by origin.
 //!
 //! | module | contents |
 //! |---|---|
@@ -35,18 +36,18 @@ pub const PAYLOAD_BYTES_MAX: usize = 48 << 10;
 /// Maximum number of other servers.
 pub const MEMBERS_MAX: usize = 64;
 
-/// Maximum number of origins in the cluster, including older incarnations, whose counts are kept. Each needs as much
-/// memory as the server's own counts.
+/// Maximum number of origins in the cluster with separate counts. Older incarnations are included. The counts of each
+/// need as much memory as the server's own counts.
 pub const CLUSTER_ORIGINS_MAX: usize = 16;
 
 /// Maximum number of incarnations of one server that can be live at a time. A server that loses its disk more often has
 /// to wait for generations to end.
 pub const INCARNATIONS_MAX: usize = 4;
 
-/// Divisor for the size of a peer's ring of counts, relative to the server's own.
+/// Size ratio of the server's own ring of counts to a peer's ring of counts.
 pub const PEER_RING_PART: u64 = 16;
 
-/// SHA-256 of a signed segment. The predecessor of a chain's first segment is [`NO_HASH`].
+/// SHA-256 of a signed segment. The first segment of a chain has [`NO_HASH`] in place of its predecessor's hash.
 pub type Hash = [u8; 32];
 
 /// Predecessor hash of the first segment of a chain.
@@ -62,7 +63,7 @@ pub struct Origin {
     pub incarnation: u64,
 }
 
-/// The subject of a chain of segments.
+/// The kind of entries in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Book {
@@ -121,7 +122,8 @@ impl Book {
         Self::ALL.into_iter().find(|book| book.name() == name)
     }
 
-    /// Returns true if the book is shared with other operators and replicas: results, but not individual claims.
+    /// Returns true if the book is shared with other operators and replicas. Public books contain results, never
+    /// individual claims.
     #[must_use]
     pub const fn is_public(self) -> bool {
         matches!(self, Self::Listed | Self::Revoked | Self::Bulk)
@@ -200,7 +202,7 @@ pub enum OriginChange {
     Begin {
         /// Origin of exported segments.
         origin: Origin,
-        /// Whether all accepted entries are exported, for other nodes of the operator, or only public books.
+        /// True to export all accepted entries, for the operator's other nodes; false to export only public books.
         cluster: bool,
     },
     /// Accepts segments of a server, or changes its terms.
@@ -242,7 +244,7 @@ pub struct Received {
 /// The contents of the next segment of one of our own chains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextSegment {
-    /// Number of pending entries in it, as required by [`Event::Sealed`](crate::event::Event::Sealed).
+    /// Number of pending entries in the segment, as required by [`Event::Sealed`](crate::event::Event::Sealed).
     pub taken: u32,
     /// Number of entries in the payload, less than `taken` if there were duplicates.
     pub entries: u32,
@@ -266,7 +268,7 @@ pub struct MemberTotals {
 pub struct Member {
     /// Terms for its segments.
     pub terms: Terms,
-    /// Totals of its entries.
+    /// Totals of the entries received from it.
     pub learned: MemberTotals,
 }
 
@@ -301,7 +303,8 @@ impl Exchange {
         self.cluster
     }
 
-    /// Returns the progress of a chain: the segments applied or, for one of our own chains, sealed.
+    /// Returns the progress of a chain: the segments applied so far or, for one of our own chains, the segments sealed
+    /// so far.
     #[must_use]
     pub fn frontier(&self, chain: &Chain) -> Frontier {
         self.chains.get(chain).copied().unwrap_or_default()
@@ -389,7 +392,7 @@ impl Exchange {
         self.cluster = cluster;
     }
 
-    /// Stops exporting. The frontiers of our own chains are kept, so that those chains cannot be replayed and counted
+    /// Stops exporting. The frontiers of our own chains are kept, so that their segments cannot be applied and counted
     /// again.
     pub(crate) fn end(&mut self) {
         (self.own, self.cluster) = (None, false);
@@ -419,8 +422,8 @@ impl Exchange {
         known.into_iter()
     }
 
-    /// Removes pending entries that are now in a segment of our own, and advances its frontier. Returns false if they
-    /// do not match.
+    /// Removes the pending entries that were sealed in a segment of our own, and advances the frontier of its chain.
+    /// Returns false if the pending entries do not match the segment.
     pub(crate) fn seal(&mut self, chain: Chain, taken: u32, bytes: u32, hash: Hash) -> bool {
         let Some((can_take, waiting)) = self.pending.prefix(chain.book, chain.generation, taken) else { return false };
         if taken == 0 || taken != can_take {

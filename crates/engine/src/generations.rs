@@ -1,8 +1,8 @@
-//! Ageing of the rings of a book: together, one generation at a time, a few lines at a time.
+//! Ageing of the rings of a book. They age together, one generation at a time, and are cleared a few lines at a time.
 //!
 //! A ring has eight lanes, and seven are live. The eighth is reserved for the next epoch: lookups ignore it as soon as
 //! the current epoch begins, and it is cleared during that epoch. So a signature is found for at least six and at most
-//! seven epochs, no step takes long, and no clearing is left for the moment an epoch ends.
+//! seven epochs, no step takes long, and nothing remains to be cleared when an epoch ends.
 
 use bruit_filters::ring::{CountsRing, MembershipRing, NotLive, StagedRing};
 
@@ -26,13 +26,14 @@ pub(crate) trait Ring {
     fn is_clear(&self) -> bool;
     /// Returns the number of keys in the generation of a live epoch, estimated from its fill level.
     fn load(&self, epoch: u64) -> u64;
-    /// Returns the number of keys in the generation that are copies, made when the ring grew.
+    /// Returns the number of keys in the generation of a live epoch that are copies made when the ring grew.
     fn copied(&self, epoch: u64) -> u64;
     /// Returns the estimated number of keys in the generation of a live epoch, without copies.
     fn keys(&self, epoch: u64) -> u64 {
         self.load(epoch).saturating_sub(self.copied(epoch))
     }
-    /// Returns the number of counts past fifteen in the current generation, and the maximum, if the ring counts.
+    /// Returns the number of counts above 15 in the current generation and their maximum number, or `None` if the ring
+    /// does not count.
     fn records(&self) -> Option<(usize, usize)>;
     /// Returns the expected error rate over the window.
     fn error_rate(&self) -> f64;
@@ -100,13 +101,13 @@ fn rounded(keys: Result<f64, NotLive>) -> u64 {
 /// The result of one ageing step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TurnResult {
-    /// Whether a new generation began.
+    /// True if a new generation began.
     pub(crate) advanced: bool,
-    /// Whether the target epoch is reached.
+    /// True if the target epoch is reached.
     pub(crate) arrived: bool,
 }
 
-/// A generation that ended and no longer affects any lookup.
+/// A generation that has ended and no longer affects any lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndedGeneration {
     /// Name of its ring, as in [`crate::RingStatus`].
@@ -126,9 +127,9 @@ impl EndedGeneration {
     }
 }
 
-/// Advances rings of equal epochs by at most one epoch towards `epoch`, once the next lane of each is clear. Clears at
-/// most `lines` lines of each. Empty rings jump to `epoch` at once, because a clock that was wrong by decades is
-/// thousands of epochs off.
+/// Advances rings that are in the same epoch by at most one epoch towards `epoch`, if the next lane of each is clear.
+/// Clears at most `lines` lines of each ring. Empty rings jump to `epoch` at once: after a clock was wrong by decades,
+/// advancing one epoch at a time would take thousands of steps.
 pub(crate) fn turn(rings: &mut [&mut dyn Ring], epoch: u64, lines: usize) -> TurnResult {
     let clear = rings.iter_mut().map(|ring| ring.expire(lines)).filter(|is_clear| *is_clear).count();
     let is_behind = rings.iter().any(|ring| ring.epoch() < epoch);
@@ -141,7 +142,7 @@ pub(crate) fn turn(rings: &mut [&mut dyn Ring], epoch: u64, lines: usize) -> Tur
     TurnResult { advanced, arrived: rings.iter().all(|ring| ring.epoch() >= epoch) }
 }
 
-/// Excludes the oldest generation from all lookups, also in rings that were just created.
+/// Excludes the oldest generation from all lookups, even in rings that were just created.
 pub(crate) fn retire_oldest(rings: &mut [&mut dyn Ring]) {
     rings.iter_mut().for_each(|ring| {
         ring.expire(1);

@@ -1,4 +1,5 @@
-//! The verdict on a message, derived from the evidence for its signatures and the piece that each covers.
+//! The verdict on a message, derived from its signatures: the evidence for each, and the piece of the message that it
+//! covers.
 //!
 //! Spam copies pieces of good mail: a logo, a footer, a template, a quoted thread. So a listed signature is evidence
 //! only for the piece of the message that it covers. These rules apply in order:
@@ -7,8 +8,8 @@
 //! 2. The signature of the whole text decides, as spam or as ham: it is the most specific evidence.
 //! 3. The main content decides ([`Main`]): the text by its near replica, the files all together, or the links.
 //! 4. Evidence that was revoked or whitelisted makes the message ham.
-//! 5. Enough recipients make it bulk, unless its mailing list, or a signature used to count the recipients, is
-//!    whitelisted.
+//! 5. Enough recipients make it bulk, unless its mailing list is whitelisted or a signature that counts its recipients
+//!    is.
 //! 6. Any other listed evidence makes it suspected: this raises a score, but is never a reason to reject.
 //!
 //! A message is not spam merely because it resembles a reported text, as two messages of one template do. The near
@@ -35,21 +36,21 @@ pub use files::{good_features, is_good_file};
 pub use learnable::is_learnable;
 pub use recipients::{NotCounted, WhitelistedSource, count_event};
 
-/// Number of people who must have reported a text before its near replicas are spam, if much of the text is known from
+/// Minimum number of people who must report a text before its near replicas are spam, if much of the text is known from
 /// good mail.
 pub const PEOPLE_AGREEING: u32 = 2;
 
 /// Highest confidence of a message that is only suspected.
 pub const CONFIDENCE_SUSPECTED_MAX: u8 = 60;
 
-/// Evidence from one signature of a message, or from its text.
+/// The evidence from one signature of a message, or from its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evidence {
     /// The signature or text.
     pub source: EvidenceSource,
     /// The verdict on it.
     pub verdict: Verdict,
-    /// Whether this is a signature of empty content, which is not evidence.
+    /// True if this is a signature of empty content, which is not evidence.
     pub is_empty: bool,
 }
 
@@ -67,11 +68,11 @@ pub enum EvidenceSource {
 pub struct TextEvidence {
     /// Overlap of the two texts.
     pub overlap: Overlap,
-    /// Whether the message is close to the claimed text.
+    /// True if the message is close to the claimed text.
     pub is_close: bool,
-    /// Whether much of the claimed text is known from good mail.
+    /// True if much of the claimed text is known from good mail.
     pub is_template: bool,
-    /// Whether the message only quotes or forwards the claimed text.
+    /// True if the message only quotes or forwards the claimed text.
     pub is_quoted: bool,
     /// Fingerprint of the claimed text in the books; `None` if there is no such text.
     pub name: Option<Fingerprint>,
@@ -118,13 +119,13 @@ pub struct MessageVerdict {
     pub kind: Kind,
     /// The reason for this kind.
     pub reason: MessageReason,
-    /// Confidence that it is spam, 0 to 100.
+    /// Confidence that the message is spam, 0 to 100.
     pub confidence: u8,
     /// Share of the message that the deciding evidence covers, in per cent.
     pub coverage: u8,
     /// Number of recipients counted.
     pub bulk_count: u32,
-    /// Index of the evidence that decided.
+    /// Index of the piece of evidence that decided, if any.
     pub decided_by: Option<usize>,
     /// The role of each piece of evidence, in the order given.
     pub roles: Vec<Role>,
@@ -137,7 +138,7 @@ pub enum MessageReason {
     SenderWhitelisted,
     /// The reason for the verdict on the deciding evidence.
     Evidence(Reason),
-    /// A signature or text is listed, but does not decide.
+    /// A signature or text is listed or suspected, but does not decide.
     Suspected,
     /// There is no evidence about the message.
     #[default]
@@ -149,9 +150,9 @@ pub enum MessageReason {
 pub struct MessageContext {
     /// The outline of the message, if known.
     pub outline: Option<Outline>,
-    /// Whether the sender is whitelisted.
+    /// True if the sender is whitelisted.
     pub is_sender_whitelisted: bool,
-    /// Whether the mailing list is whitelisted. Its mail can be spam, but is never bulk.
+    /// True if the mailing list is whitelisted. Its mail can be spam, but is never bulk.
     pub is_list_whitelisted: bool,
     /// Minimum number of recipients of a bulk message.
     pub bulk_threshold: u32,

@@ -1,16 +1,16 @@
 //! Refusal of weak passwords, by a filter built into the program.
 //!
 //! Spafford's Opus ("Preventing weak password choices", 1991) stores the dictionary of guessable passwords in a Bloom
-//! filter and checks every new password against it. This filter is 43 kB long, and no word can be read from it. A false
-//! positive refuses a good password, and its owner chooses another.
+//! filter and checks every new password against it. This filter is 43 kB long, and no word can be read from it. If a
+//! good password is refused as a false positive, its owner has to choose another.
 //!
 //! People append digits to a common word or capitalise it, and attackers know that. So two forms are looked up: the
 //! password in lower case, and the same without trailing digits and punctuation (at most [`ENDING_BYTES_MAX`] bytes).
 //! The false-positive rate of each lookup is 1 in 2,000.
 //!
 //! An operator can add a [`WordList`] of other words, such as names used at the site or passwords that leaked from it.
-//! It uses the same kind of filter and the same lookups, and one more for the password as entered. Its words cannot be
-//! read from it either.
+//! It uses the same kind of filter and the same two lookups, plus one for the password as entered. As with the built-in
+//! filter, no word can be read from it.
 //!
 //! ```
 //! use bruit_engine::passwords::{WeakPassword, judge};
@@ -33,7 +33,7 @@ pub const PASSWORD_BYTES_MIN: usize = 8;
 /// each of 20,000 words in seconds.
 pub const ENDING_BYTES_MAX: usize = 6;
 
-/// Good passwords are refused with a probability of one in this number.
+/// At most one good password in this number is refused by mistake.
 pub const ERRS_ONCE_IN: u32 = 1_000;
 
 /// False-positive rate of one lookup in an operator's word list. A password needs up to three lookups.
@@ -79,7 +79,7 @@ pub enum WordListError {
     #[error(transparent)]
     File(#[from] file::FileError),
     /// The file has no key, which lookups need.
-    #[error("the filter file has no key, which lookups need")]
+    #[error("the filter file has no key, but lookups need one")]
     NoKey,
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Quotas {
 }
 
 impl Quotas {
-    /// Returns true if a group may insert `amount` more signatures within `limit` a day.
+    /// Returns true if a group may insert `amount` more signatures today without exceeding `limit`.
     pub(crate) fn admits(&self, now: Time, group: u64, amount: u32, limit: u32) -> bool {
         let used = if now.day() <= self.day { self.used_by(self.counted_as(group)) } else { 0 };
         used.saturating_add(amount) <= limit

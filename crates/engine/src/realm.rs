@@ -1,7 +1,7 @@
 //! The realm: the parameters that servers must share for their books to merge.
 //!
-//! The paper's servers need "the same parameters and hash functions". Here these are a type. A realm is created when a
-//! clearinghouse is founded, stored next to its data, and identified in every file and segment by its [`RealmId`].
+//! The paper's servers need "the same parameters and hash functions". Here, these are one type. A realm is created when
+//! a clearinghouse is founded, stored next to its data, and identified in every file and segment by its [`RealmId`].
 //! Different realms refuse to merge.
 //!
 //! The key and the epochs must be equal; the sizes of the books may differ. Servers exchange fingerprints, and each
@@ -17,12 +17,12 @@ use crate::time::Time;
 const MAGIC: [u8; 8] = *b"BRUITRLM";
 /// Version of the encoding for realms with a wide key.
 const VERSION_WIDE: u16 = 1;
-/// Version of the same encoding for realms with a narrow key.
+/// Version of the encoding for realms with a narrow key. Only the version number differs.
 const VERSION_NARROW: u16 = 2;
 
-/// Minimum length of an epoch. Epochs of seconds are for tests, in which a generation has to end soon: the books are
-/// cleared once per epoch, and only rings of a few MiB are cleared that fast. A realm in production has epochs of hours
-/// or more.
+/// Minimum length of an epoch. Epochs of seconds are for tests only, in which a generation has to end soon: rings are
+/// cleared once per epoch, and only rings of a few MiB can be cleared that fast. A realm in production has epochs of
+/// hours or more.
 pub const EPOCH_SECONDS_MIN: u64 = 1;
 /// Maximum length of an epoch.
 pub const EPOCH_SECONDS_MAX: u64 = 366 * Time::DAY;
@@ -75,7 +75,7 @@ pub struct RealmMismatch {
 }
 
 impl BookSizes {
-    /// Returns true if no book has more lines than in `most`.
+    /// Returns true if no book has more lines here than in `most`.
     #[must_use]
     pub const fn fit(&self, most: &Self) -> bool {
         self.spam_lines <= most.spam_lines
@@ -103,8 +103,8 @@ impl Realm {
     /// Default epoch of the bulk book, for a window of six to seven days.
     pub const BULK_EPOCH_SECONDS: u64 = Time::DAY;
 
-    /// Creates a realm. The caller must generate the key at random. New realms have a narrow key: fingerprints under a
-    /// wide key cannot be exchanged in 8 bytes.
+    /// Creates a realm. The caller must generate the key at random. New realms should have a narrow key, because
+    /// servers exchange fingerprints in 8 bytes, which is too short for fingerprints under a wide key.
     ///
     /// # Errors
     /// [`Malformed::OutOfRange`] for epochs or sizes beyond the bounds of this module.

@@ -1,4 +1,4 @@
-//! An index of reports that finds the ones a message is a near replica of.
+//! An index of reported texts that recognises near replicas of them.
 //!
 //! A report stores at most [`STORED_MAX`] features as slots of 30 bits in an [`OwnerTable`], and a record of 24 bytes.
 //! A check looks up every feature of its message and counts the votes per report; [`Stored`] decides how many votes are
@@ -46,8 +46,8 @@ pub(crate) use good::sum;
 use crate::budget::multiple;
 use crate::engine::resize::{StructurePreview, preview_lines};
 
-/// Maximum number of features that a check looks up: the ones with the lowest fingerprints. This limit can hide a
-/// reported text only in a message that is about 150 times as long.
+/// Maximum number of features that a check looks up: the ones with the lowest fingerprints. Only in a message about 150
+/// times as long as a reported text can this limit hide the text.
 pub const CHECKED_MAX: usize = 8_192;
 
 /// Minimum number of reports in an index. A feature that was never reported still matches slots by chance (0.13 on
@@ -85,7 +85,7 @@ pub struct Replicas {
     generations: VecDeque<(u64, u64)>,
 }
 
-/// The data of a report, in addition to its slots.
+/// The data that is stored for a report in addition to its slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct TextRecord {
     /// Stored features. Their number is combined with [`TEMPLATE_BIT`].
@@ -113,7 +113,7 @@ impl TextRecord {
     }
 }
 
-/// A report that a message is a near replica of.
+/// A report of which a message is a near replica, and the overlap of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextMatch {
     /// Number of the report.
@@ -122,11 +122,11 @@ pub struct TextMatch {
     pub stored: Stored,
     /// Number of stored features found in the message, by quarters of the report.
     pub found: [u32; PARTS],
-    /// Number of features of the message that count.
+    /// Number of the message's features that count, as for a report of it.
     pub features: u32,
     /// Overlap of the two texts.
     pub overlap: Overlap,
-    /// Whether much of the report was known from good mail.
+    /// True if much of the report was known from good mail.
     pub is_template: bool,
 }
 
@@ -221,7 +221,7 @@ impl Replicas {
             && self.good.fits(good_messages(good_bytes))
     }
 
-    /// Adopts the sizes of the restored arrays. Returns false if they do not match.
+    /// Recomputes the counts from the sizes of the restored arrays. Returns false if they do not match.
     pub(crate) fn recount(&mut self) -> bool {
         self.stored = self.count_stored();
         self.good.recount()
@@ -277,7 +277,7 @@ impl Replicas {
         }
     }
 
-    /// Starts a generation of good mail and clears the one before the last.
+    /// Starts a generation of good mail. It reuses the filters of the older one, which are cleared.
     pub fn turn_good(&mut self) {
         self.good.turn();
     }
@@ -288,7 +288,7 @@ impl Replicas {
         self.generations.back().is_some_and(|current| owner.number() >= current.1)
     }
 
-    /// Returns the reports that a message is a near replica of, the oldest first.
+    /// Returns the reports of which a message is a near replica, oldest first.
     pub fn check(&self, features: &Features, scratch: &mut Scratch) -> Vec<TextMatch> {
         let own = self.count_own(features, scratch);
         self.look_up(features.all(), scratch);
@@ -306,7 +306,7 @@ impl Replicas {
                 |owner| TextMatch { owner, stored, found: [0; PARTS], features: own, overlap, is_template: false };
             matches.extend(whole.map(found));
         }
-        // Keep only the better of two matches of one report.
+        // Of two matches with the same report, keep only the better one.
         matches.sort_unstable_by_key(|found| (found.owner, std::cmp::Reverse(found.overlap.of_report)));
         matches.dedup_by_key(|found| found.owner);
         matches
@@ -457,7 +457,8 @@ impl Replicas {
         whole.map(|whole| self.fingerprint(whole)).filter(|whole| !self.good.contains(whole))
     }
 
-    /// Returns the features that a report may store, by quarters, in the order of storing; at most `limit` of each.
+    /// Returns the features that a report may store, at most `limit` for each quarter, in the order in which they are
+    /// stored.
     fn text_of(&self, features: &Features, limit: usize) -> Text {
         let own = features.own();
         let length = own.len();
@@ -494,7 +495,8 @@ impl Replicas {
         for (quarter, candidates) in quarters.into_iter().enumerate() {
             let added = self.table.extend(owner, &candidates, STORED_MAX / QUARTERS);
             stored[quarter] = added.stored_total();
-            // Each feature tried was stored, refused, or present already: the rest begins here or slightly earlier.
+            // Every feature tried was stored, refused or already present. So the untried ones begin here or slightly
+            // later, and trying a feature again does no harm.
             rest.extend(candidates.into_iter().skip(added.stored_total() + added.refused));
         }
         rest.sort_unstable_by_key(|feature| feature.fingerprint);
@@ -505,7 +507,7 @@ impl Replicas {
 
     fn record(&mut self, owner: Owner, record: TextRecord) {
         let oldest = self.table.live().start;
-        // A skipped number gets an empty record.
+        // The table may skip a number; it gets an empty record.
         while oldest.number() + (self.records.len() as u64) < owner.number() {
             self.records.push_back(TextRecord::default());
         }
@@ -541,11 +543,12 @@ impl Replicas {
         self.good.retain_others(fingerprints, &mut scratch.is_good);
     }
 
-    /// Returns the number of features that the message would have as a report, including text appended to it.
+    /// Returns the number of features that a report of the message would have, plus those of text appended to it,
+    /// without those that do not count.
     fn count_own(&self, features: &Features, scratch: &mut Scratch) -> u32 {
         let own = features.own().len() + features.appended.len();
         self.look_up(features.own().chain(features.appended.iter().copied()), scratch);
-        // Only a sample of very many features was looked up.
+        // If there were too many features, only a sample was looked up; scale its count up.
         let looked_at = own.clamp(1, CHECKED_MAX);
         u32::try_from(own * scratch.fingerprints.len() / looked_at).unwrap_or(u32::MAX)
     }
@@ -569,7 +572,7 @@ fn table_bytes(records: usize) -> u64 {
 /// A feature that a report may keep.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
-    /// The passage that contains it: the text is divided into [`STORED_MAX`] of them.
+    /// Number of the passage that contains the feature: the text is divided into [`STORED_MAX`] passages.
     passage: usize,
     fingerprint: Fingerprint,
     feature: u64,
@@ -578,8 +581,9 @@ struct Candidate {
 /// Returns the features of a quarter in the order in which a report keeps them: the lowest of each passage, then the
 /// second lowest of each, and so on.
 ///
-/// Text is replaced in blocks. If a report kept the lowest features of a whole quarter, several could lie in one block
-/// and none in another. One feature of each passage estimates the replaced share much more accurately.
+/// Spammers replace text in blocks. If a report kept the lowest features of a whole quarter, several could lie in one
+/// block and none in another. One feature of each passage gives a much more accurate estimate of the share that was
+/// replaced.
 fn in_order_of_keeping(mut quarter: Vec<Candidate>) -> Vec<u64> {
     quarter.sort_unstable();
     let passages = quarter.chunk_by(|one, other| one.passage == other.passage);
@@ -593,8 +597,8 @@ fn fingerprint(key: &FingerprintKey, feature: u64) -> Fingerprint {
     key.fingerprint(&feature.to_le_bytes())
 }
 
-/// Returns the features of a good message to learn, with their fingerprints: its files, and the features of its text
-/// with the lowest fingerprints, [`GOOD_FEATURES`] together.
+/// Returns the features of a good message to learn, with their fingerprints: its files, and those features of its text
+/// that have the lowest fingerprints. There are at most [`GOOD_FEATURES`] in total.
 pub(crate) fn select_good(key: &FingerprintKey, features: &Features) -> Vec<(Fingerprint, u64)> {
     let lowest = |features: &mut dyn Iterator<Item = u64>, most: usize| {
         let mut selected: Vec<_> = features.map(|feature| (fingerprint(key, feature), feature)).collect();
@@ -616,7 +620,8 @@ const fn good_messages(bytes: u64) -> u64 {
     bytes / 4 / good::BYTES_PER_MESSAGE
 }
 
-/// Returns the maximum number of whole texts for this many records, including some of reports already evicted.
+/// Returns the maximum number of whole texts for this many records. It includes some whole texts of evicted reports,
+/// which are removed in batches.
 const fn wholes_max(records: usize) -> usize {
     records + records / 4 + 1
 }

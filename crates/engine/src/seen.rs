@@ -1,4 +1,4 @@
-//! Features that unreported mail has in common on several days.
+//! Features that recur in unreported mail on several days.
 //!
 //! A spam campaign ends or is reported within days. The template of a newsletter or shop, or a disclaimer, recurs for
 //! months. So a feature that was seen on several different days in unreported mail is considered good.
@@ -20,8 +20,8 @@ use crate::time::Time;
 /// Memory of a [`RecentFeatures`], in bytes.
 pub const SEEN_BYTES: u64 = 8 << 20;
 
-/// Maximum number of different features noted on one day; later ones are not noted that day. At this fill level, about
-/// one feature in several thousand wrongly appears to have been seen on a given other day.
+/// Maximum number of different features noted on one day; further features are ignored that day. At this fill level,
+/// about one feature in several thousand wrongly appears to have been seen on any other given day.
 pub const SEEN_FEATURES_PER_DAY: u64 = 400_000;
 
 /// Allowed values for the number of different days on which a feature must be seen.
@@ -30,21 +30,21 @@ pub const SEEN_DAYS: RangeInclusive<u32> = 2..=7;
 const LINE_BYTES: u64 = 64;
 const LINES: usize = (SEEN_BYTES / LINE_BYTES) as usize;
 
-/// Bits of a fingerprint that distinguish features.
+/// Number of bits of a fingerprint that distinguish features.
 const FINGERPRINT_BITS: u32 = 64;
 
 /// The features seen on the last eight days.
 #[derive(Clone, Debug)]
 pub struct RecentFeatures {
     key: FingerprintKey,
-    /// An epoch is a day.
+    /// Filters by day: an epoch of the ring is one day.
     ring: MembershipRing,
     /// Number of different features noted on the current day.
     noted: u64,
 }
 
 impl RecentFeatures {
-    /// Creates an empty set whose current day is that of `now`.
+    /// Creates an empty set. Its current day is the day of `now`.
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -56,7 +56,8 @@ impl RecentFeatures {
     /// Notes a message and returns those of its features that were seen on at least `days` different days, including
     /// today. For a long message, only as many features are noted as are learnt from a good one.
     ///
-    /// If `now` is before the latest day, as after a clock was set back, the message counts for the latest day.
+    /// If `now` is before the latest day, for example after the clock was set back, the message counts for the latest
+    /// day.
     pub fn note(&mut self, features: &Features, days: u32, now: Time) -> Vec<u64> {
         self.turn(now.day());
         let (fingerprints, features): (Vec<Fingerprint>, Vec<u64>) =
@@ -96,7 +97,8 @@ impl RecentFeatures {
         for _ in 0..(day - self.ring.epoch()).min(GENERATIONS.into()) {
             self.ring.advance();
         }
-        // After as many days as there are filters, all filters are empty.
+        // If the gap was longer than the number of filters, all filters are empty by now, and the rest of the gap is
+        // skipped.
         if self.ring.epoch() < day && self.ring.expire(usize::MAX) && self.ring.is_clear() {
             self.ring.begin_epoch(day);
         }
@@ -124,7 +126,7 @@ mod tests {
         Features { pairs: (start..start + count).collect(), ..Features::default() }
     }
 
-    /// Returns the features of a newsletter: a template of 50, and 50 of this issue.
+    /// Returns the features of a newsletter: 50 features of its template, and 50 features of this issue.
     fn issue(number: u64) -> Features {
         Features { pairs: (0..50).chain(1_000 * number..1_000 * number + 50).collect(), ..Features::default() }
     }

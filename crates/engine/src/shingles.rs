@@ -8,10 +8,10 @@
 //! 64 bits are sufficient for a digest: among a million records, one check in 2^44 finds a wrong one, and nobody
 //! without the realm's key can search for a collision.
 //!
-//! Record numbers are assigned in ascending order, so they also give the age. [`Shingles::advance`] expires an old
-//! epoch by moving one boundary, and each write removes a few expired records. A record that is written again in a
-//! later epoch gets a new number, so texts that are still reported do not age. When the index is full, the oldest
-//! records are evicted.
+//! Record numbers are assigned in ascending order, so they also show which record is older. [`Shingles::advance`]
+//! expires an old epoch by moving one boundary, and each write removes a few expired records. A record that is written
+//! again in a later epoch gets a new number, so texts that are still reported do not age. When the index is full, the
+//! oldest records are evicted.
 //!
 //! A shingle belongs to the newest [`OWNERS_PER_FEATURE_MAX`] texts that have it; in rspamd it belongs to the newest
 //! one only. Most texts share the shingles of common words, and the newest texts must remain findable.
@@ -56,7 +56,7 @@ pub use records::ShingleRecord;
 /// Number of shingles of a text.
 pub const SHINGLES: usize = 32;
 
-/// Minimum number of shingles that must belong to a record: more than half, as in rspamd.
+/// Minimum number of shingles that a record must own to match: more than half, as in rspamd.
 pub const AGREEMENT_MIN: u8 = SHINGLES as u8 / 2 + 1;
 
 /// Maximum number of shingles stored for a record. Two rspamd rules may write the same digest with different shingles.
@@ -75,7 +75,7 @@ pub const WINDOW_MAX: u64 = 64;
 /// Maximum memory for a record, including its slots and its place in a hash table that has just doubled.
 const BYTES_PER_RECORD: u64 = 170;
 
-/// Number of expired records that each write removes. More than one, so that removal catches up.
+/// Number of expired records that each write removes. It is more than one, so that removal is faster than writing.
 const CLEANED_PER_WRITE: usize = 4;
 
 /// A digest as sent by clients.
@@ -87,7 +87,7 @@ pub struct Shingles {
     key: FingerprintKey,
     table: OwnerTableWithoutParts,
     records: Records,
-    /// Maximum number of record numbers in use.
+    /// Maximum number of records, including the empty records of unused numbers.
     records_max: usize,
     /// Number of epochs for which a record is kept, including the one in which it was written.
     window: u64,
@@ -188,9 +188,9 @@ impl Shingles {
         self.table.expire_before(Owner::from_number(first));
     }
 
-    /// Adds `weight` to the record of a text and returns the new record. A text on another list moves to this one with
-    /// this weight only, because the weights of two lists do not add up. A text that is written in a later epoch
-    /// without its shingles is then found only by its digest.
+    /// Adds `weight` to the record of a text and returns the new record. If the text is on another list, it moves to
+    /// this one and its old weight is discarded, because weights on different lists are not comparable. A text that is
+    /// written in a later epoch without its shingles is then found only by its digest.
     pub fn write(
         &mut self,
         digest: &Digest,
@@ -234,7 +234,7 @@ impl Shingles {
     }
 
     /// Returns the record with this digest. If there is none, returns the record that owns the most shingles, provided
-    /// that it owns more than half. Among equal records, the newest is returned.
+    /// that it owns more than half of them. If several own equally many, returns the newest.
     pub fn check(
         &self,
         digest: &Digest,
@@ -252,7 +252,8 @@ impl Shingles {
             let record = *self.live(owner.number()).filter(|_| agreed >= AGREEMENT_MIN)?;
             Some(ShingleMatch { record, agreed })
         });
-        // Votes are sorted from the oldest record; `max_by_key` returns the last of equal ones.
+        // Votes are sorted by age, oldest record first, and `max_by_key` returns the last maximum, so the newest record
+        // wins.
         named.max_by_key(|found| found.agreed)
     }
 
@@ -302,8 +303,9 @@ impl Shingles {
         self.records.encode(out);
     }
 
-    /// Decodes the output of [`encode_records`](Self::encode_records), for an index created with the same parameters
-    /// and its table at that time. The table may be smaller than that of a new index.
+    /// Decodes the output of [`encode_records`](Self::encode_records). The parameters must be those with which the
+    /// index was created, and `table` must have been saved at the same time. The table may be smaller than that of a
+    /// new index.
     ///
     /// # Errors
     /// [`Malformed`] if the bytes are not a valid encoding or do not match the table.
@@ -347,8 +349,8 @@ impl Shingles {
         owner.number()
     }
 
-    /// Stores the missing shingles of a record: first those with free slots, then those that have to be taken from
-    /// other records.
+    /// Stores the missing shingles of a record: first those that have free slots, then those whose slots must be taken
+    /// from other records.
     fn store(&mut self, number: u64, features: &[Feature; SHINGLES]) {
         if self.extend(number, features) == 0 {
             return;
@@ -391,7 +393,7 @@ impl Shingles {
         }
     }
 
-    /// Removes the shingles of a record that is about to be replaced.
+    /// Removes the shingles of a record that is about to be replaced or deleted.
     fn erase(&mut self, number: u64, features: &[Feature; SHINGLES]) {
         let fingerprints = features.map(|feature| feature.fingerprint);
         self.table.remove(&fingerprints, Owner::from_number(number));
@@ -412,21 +414,21 @@ impl Shingles {
             }
             self.records.pop_front();
         }
-        // A skipped number may need an empty record too.
+        // Reserve space for two records: the table may skip a number, which then gets an empty record.
         while self.records.len() > 0 && self.slots_in_records() + 2 > self.records_max as u64 {
             self.records.pop_front();
         }
         self.table.expire_before(Owner::from_number(self.records.front()));
     }
 
-    /// Returns the table space used by all records, in units of one record. A record from before the table grew uses
-    /// more, by the growth factor.
+    /// Returns the table space used by all records, in units of one record. A record written before the table grew uses
+    /// more space, because growth copied its slots.
     fn slots_in_records(&self) -> u64 {
         let [front, end] = [self.records.front(), self.records.end()].map(Owner::from_number);
         self.table.copies_of_all(front..end)
     }
 
-    /// Returns the fingerprint of a record's text in the books.
+    /// Returns the fingerprint under which the books know a record's text.
     #[must_use]
     pub fn fingerprint_of(&self, record: &ShingleRecord) -> Fingerprint {
         fingerprint_of_short(&self.key, record.digest)
@@ -479,7 +481,7 @@ fn table_bytes(records: usize) -> u64 {
     owner_table_bytes(records as u64, SHINGLES as u64, OWNER_LOAD).expect("the table is smaller than a PiB")
 }
 
-/// Returns the number of records that fit in a table, in proportion to the one for `planned`.
+/// Returns the number of records that fit in a table, in proportion to a table for `planned` records.
 fn records_in(planned: usize, table: &OwnerTableWithoutParts) -> usize {
     let records = part(planned as u64, table.bytes(), table_bytes(planned));
     usize::try_from(records).unwrap_or(usize::MAX)

@@ -1,12 +1,12 @@
-//! Fingerprints: the engine identifies signatures by them.
+//! Fingerprints of signatures. The engine identifies signatures by their fingerprints.
 //!
-//! A fingerprint covers the scheme's number, in two bytes, and the bytes of the signature, so that equal bytes of two
-//! schemes have different fingerprints. No memory is allocated.
+//! A fingerprint covers the scheme's number, in two bytes, and the bytes of the signature, so that equal bytes under
+//! two schemes have different fingerprints. No memory is allocated.
 
 use bruit_filters::{Fingerprint, FingerprintKey};
 use bruit_signatures::{Scheme, Signature};
 
-/// Length of a digest of rspamd's fuzzy storage, twice the maximum length of a signature.
+/// Length of a digest of rspamd's fuzzy storage. It is twice the maximum length of a signature.
 pub const RSPAMD_DIGEST_BYTES: usize = 64;
 
 /// Scheme number for rspamd digests, which only clients compute. Schemes have numbers below 256.
@@ -64,7 +64,7 @@ pub fn fingerprint_of_digest(key: &FingerprintKey, digest: &[u8; RSPAMD_DIGEST_B
     fingerprint_of_short(key, fingerprint(key, RSPAMD_NUMBER, digest).high())
 }
 
-/// Returns the fingerprint of a digest from its leading half.
+/// Returns the fingerprint of a digest, given the leading half of the fingerprint.
 #[must_use]
 pub fn fingerprint_of_short(key: &FingerprintKey, high: u64) -> Fingerprint {
     if key.is_narrow() {
@@ -82,7 +82,7 @@ const fn number(scheme: Scheme) -> u16 {
     }
 }
 
-/// Returns the fingerprint of a number and at most [`RSPAMD_DIGEST_BYTES`] bytes.
+/// Returns the fingerprint of a scheme number and at most [`RSPAMD_DIGEST_BYTES`] bytes.
 fn fingerprint(key: &FingerprintKey, number: u16, bytes: &[u8]) -> Fingerprint {
     let mut whole = [0; 2 + RSPAMD_DIGEST_BYTES];
     let length = 2 + bytes.len();

@@ -10,10 +10,12 @@
 //! reinstated, or listed by a report of another flag, therefore counts one report of flag 0 too many.)
 //!
 //! Several nodes of one operator would lose reports this way: if two list the same signature, only one report would
-//! count. So a node counts all claims, starting with the generation in which it begins to export them to other nodes.
+//! count. So a node that exports claims to other nodes counts all of them, except in generations that already had
+//! listings when the export began.
 //!
-//! A revocation that proves wrong is an exception. A listing of the same generation could not outweigh it, so the
-//! signature is held in a small exact set until the next generation begins, and is listed there.
+//! A revocation that proves wrong in its own generation is an exception, because a listing of that generation cannot
+//! outweigh it. The signature is *reinstated*: a small exact set holds it until the next generation begins, and it is
+//! listed there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +32,7 @@ pub(crate) const LISTED: &str = "listed signatures";
 pub(crate) const REVOKED: &str = "revoked signatures";
 pub(crate) const CLAIMS: &str = "counts of claims";
 
-/// Maximum number of signatures reinstated within a generation.
+/// Maximum number of signatures that can be reinstated in one generation.
 pub const REINSTATED_MAX: usize = 4_096;
 
 /// Number of flags under which claims are counted separately. These are rspamd's; flag 0 is for all other protocols.
@@ -56,7 +58,7 @@ pub struct Entry {
     pub listed: Generations,
     /// Generations in which the signature was revoked.
     pub revoked: Generations,
-    /// Whether a listing counts despite a revocation in the same generation.
+    /// True if the signature is spam despite a revocation in the current generation.
     pub reinstated: bool,
 }
 
@@ -80,9 +82,9 @@ impl Entry {
 /// Claims counted over the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClaimCounts {
-    /// Number of claims that it is spam.
+    /// Number of claims that the signature is spam.
     pub report_count: u32,
-    /// Number of claims that it is not.
+    /// Number of claims that the signature is not spam.
     pub revoke_count: u32,
 }
 
@@ -151,7 +153,7 @@ impl SpamBook {
         }
     }
 
-    /// Counts a claim. Do not call this for a report that its own listing already counts.
+    /// Counts a claim. Do not call this for a report that is already counted as the listing it caused.
     pub(crate) fn count(&mut self, claim: Claim, flag: u8, fingerprint: &Fingerprint) {
         self.claims.insert(&claim_key(claim, flag, fingerprint));
     }
@@ -161,7 +163,7 @@ impl SpamBook {
         self.claims.count_in(&claim_key(claim, flag, fingerprint), self.epoch()).is_ok_and(|count| count > 0)
     }
 
-    /// Returns the number of claims counted over the window, which is never too low.
+    /// Returns the number of claims counted over the window. It is never too low.
     #[must_use]
     pub fn counts(&self, flag: u8, fingerprint: &Fingerprint) -> ClaimCounts {
         let count = |claim| {
@@ -187,14 +189,14 @@ impl SpamBook {
         ClaimCounts { report_count: count(Claim::Report).saturating_add(listings), revoke_count: count(Claim::Revoke) }
     }
 
-    /// Returns true if a report that lists a signature in the current generation is not added to the claim counters, because
-    /// the listing itself counts as one report.
+    /// Returns true if a listing in the current generation itself counts as one report, so that the report that caused
+    /// it must not be counted again.
     pub(crate) const fn counts_by_listing(&self) -> bool {
         self.epoch() < self.all_counted_from
     }
 
-    /// Starts counting all claims: in this generation and in older ones, back to the last in which a signature was
-    /// listed. A node that joins with empty books receives all older claims from the others.
+    /// Starts counting all claims, from the generation after the newest one with listings. A node with empty books
+    /// counts all claims of every generation, because it receives older claims from the other nodes.
     pub(crate) fn count_all(&mut self) {
         let newest = self.epoch();
         let is_listed_in = |age: &u64| self.listed.fill(newest.saturating_sub(*age)).is_ok_and(|fill| fill > 0.0);
@@ -206,15 +208,15 @@ impl SpamBook {
     pub(crate) fn count_of(&mut self, origin: &Origin, epoch: u64, claim: Claim, flag: u8, fingerprint: &Fingerprint) {
         let key = claim_key(claim, flag, fingerprint);
         if let Some(ring) = self.others.get_mut(origin) {
-            // The caller has checked that the generation is live.
+            // This cannot fail: the caller has checked that the generation is live.
             let _ = ring.insert_many_at(epoch, &key, 1);
         }
     }
 
-    /// Counts one of our own claims again, for the signatures for which it was counted.
+    /// Restores the counts of one of our own claims, for those of its signatures for which it had been counted.
     pub(crate) fn count_vote(&mut self, epoch: u64, vote: &ClaimEntry) {
         for (fingerprint, _) in vote.signatures.iter().filter(|(_, is_counted)| *is_counted) {
-            // Entries of generations that are not live are no longer pending.
+            // This cannot fail: pending entries belong to live generations.
             let _ = self.claims.insert_many_at(epoch, &claim_key(vote.claim, vote.flag, fingerprint), 1);
         }
     }
@@ -276,7 +278,7 @@ impl SpamBook {
 
 /// The result of one ageing step of the spam book.
 pub(crate) struct SpamTurn {
-    /// Whether the target epoch is reached.
+    /// True if the target epoch is reached.
     pub(crate) arrived: bool,
     /// Signatures listed at the start of a new generation.
     pub(crate) listed: Vec<Fingerprint>,
@@ -284,7 +286,7 @@ pub(crate) struct SpamTurn {
     pub(crate) ended: Vec<EndedGeneration>,
 }
 
-/// Returns an empty ring of the same size, in the same epoch and equally cleared.
+/// Returns an empty ring of the same size and in the same epoch.
 pub(crate) fn empty_like(ring: &CountsRing) -> CountsRing {
     let lines = usize::try_from(ring.lines()).expect("a ring is in memory");
     empty_ring(ring, lines)

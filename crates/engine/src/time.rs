@@ -21,19 +21,21 @@ impl Time {
     /// The end of the year 9999. No valid time is later, so arithmetic with times does not overflow.
     pub const MAX: Self = Self(253_402_300_799);
 
-    /// Returns the seconds since `earlier`, or 0 if that is later, as after a clock was set back.
+    /// Returns the seconds since `earlier`, or 0 if `earlier` is later than `self`, for example after the clock was set
+    /// back.
     #[must_use]
     pub const fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// Returns the number of the epoch of `seconds` seconds that this time is in, the same on all servers.
+    /// Returns the number of the epoch that contains this time, for epochs of `seconds` seconds. It is the same on all
+    /// servers.
     #[must_use]
     pub const fn epoch(self, seconds: u64) -> u64 {
         self.0 / seconds
     }
 
-    /// Returns the number of the day.
+    /// Returns the number of days since the start of 1970.
     #[must_use]
     pub const fn day(self) -> u64 {
         self.epoch(Self::DAY)
@@ -46,7 +48,7 @@ impl Time {
         let (era, day) = (days / DAYS_IN_400_YEARS, days % DAYS_IN_400_YEARS);
         let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
         let day = day - (365 * year + year / 4 - year / 100);
-        // Counted from March, so that the lengths of the months repeat: 31, 30, 31, 30, 31.
+        // Count months from March, because their lengths then repeat every five months: 31, 30, 31, 30, 31.
         let month = (5 * day + 2) / 153;
         let day = day - (153 * month + 2) / 5 + 1;
         let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };

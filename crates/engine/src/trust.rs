@@ -7,8 +7,8 @@
 //!
 //! The scheme, described at length in `docs/trust.md`:
 //!
-//! 1. The weight of a reporter's claims follows from a lower bound on how often it was right. A new identity has no
-//!    weight ([`policy`]).
+//! 1. The weight of a reporter's claims follows from a lower bound on the share of its claims that are right. A new
+//!    identity has no weight ([`policy`]).
 //! 2. A group of reporters counts as one voice. Evidence without anchors is capped, and no signature is listed without
 //!    an anchor.
 //! 3. After two days each reporter is credited or debited according to the claims of *anchors of other groups*.
@@ -61,7 +61,7 @@ use self::nursery::{Nursery, NurseryEntry};
 use self::reporters::{Reporters, VoteOutcome};
 use crate::time::Time;
 
-/// Minimum number of signatures and of reporters, even with less memory.
+/// Minimum capacity, in signatures and in reporters, even if the memory given is smaller.
 pub const ENTRIES_MIN: u32 = 64;
 
 /// Divisor for the reporters' part of the memory.
@@ -124,9 +124,9 @@ pub enum Claim {
 /// The state of a signature in the books.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// Whether the spam book lists the signature.
+    /// True if the spam book lists the signature.
     pub listed: bool,
-    /// Whether the signature was revoked, which prevails over `listed`.
+    /// True if the signature was revoked, which prevails over `listed`.
     pub revoked: bool,
 }
 
@@ -135,7 +135,7 @@ pub struct Listing {
 pub enum Change {
     /// No change.
     Nothing,
-    /// List the signature; an earlier revocation no longer holds.
+    /// List the signature. This cancels an earlier revocation.
     List,
     /// Revoke the signature at once.
     Revoke,
@@ -151,7 +151,7 @@ pub enum NurseryRefusal {
         /// Start of the next day.
         again: Time,
     },
-    /// The nursery is full of signatures of reporters with higher standing.
+    /// The nursery is full, and all its signatures were claimed by reporters of higher standing.
     #[error("no room for new signatures from reporters of this standing")]
     Full,
 }
@@ -169,7 +169,7 @@ pub struct Assessment {
     pub report_count: u32,
     /// Number of revocations, including repeated ones.
     pub revoke_count: u32,
-    /// Time of listing, if it was listed and still is.
+    /// Time of listing, if the signature is still listed.
     pub promoted: Option<Time>,
 }
 
@@ -185,8 +185,8 @@ impl Assessment {
         }
     }
 
-    /// Returns the confidence that it is spam, 0 to 100: the logistic function of the score, with its midpoint at the
-    /// suspect score.
+    /// Returns the confidence that the signature is spam, 0 to 100. It is the logistic function of the score, and its
+    /// midpoint is the suspect score.
     #[must_use]
     pub fn confidence(&self, policy: &Policy) -> u8 {
         let odds = (policy.suspect_score - self.evidence.score()).exp();
@@ -197,15 +197,15 @@ impl Assessment {
 /// The record of a reporter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReporterView {
-    /// Group when one of its claims was last settled.
+    /// Group of the reporter when one of its claims was last settled.
     pub group: u64,
-    /// Standing when one of its claims was last settled.
+    /// Standing of the reporter when one of its claims was last settled.
     pub standing: Standing,
-    /// Lower bound of the share of its claims that are right.
+    /// Lower bound on the share of its claims that are right.
     pub precision: f64,
     /// Weight of its claims.
     pub weight: f64,
-    /// Number of claims confirmed by anchors of other groups, without echoes of known results.
+    /// Number of claims confirmed by anchors of other groups. Echoes of known results are not counted.
     pub confirmed: u32,
     /// Number of claims refuted by anchors of other groups.
     pub refuted: u32,
@@ -222,10 +222,10 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// Creates tables of `bytes` of memory, but at least enough for [`ENTRIES_MIN`] signatures.
+    /// Creates tables that use `bytes` bytes of memory, or more if that is needed for [`ENTRIES_MIN`] signatures.
     ///
     /// # Panics
-    /// If [`Policy::check`] refuses the policy.
+    /// If [`Policy::check`] refuses the policy, or the memory cannot be allocated.
     #[must_use]
     pub fn new(policy: Policy, bytes: u64) -> Self {
         Self::try_new(policy, bytes).unwrap_or_else(|error| panic!("{error}"))
@@ -237,7 +237,7 @@ impl Trust {
     /// [`OutOfMemory`].
     ///
     /// # Panics
-    /// As [`new`](Self::new), except for lack of memory.
+    /// If [`Policy::check`] refuses the policy.
     pub fn try_new(policy: Policy, bytes: u64) -> Result<Self, OutOfMemory> {
         policy.check().expect("the policy was checked by the caller");
         let for_reporters = bytes / REPORTERS_PART;
@@ -341,9 +341,9 @@ impl Trust {
         self.reporters.view(&self.policy, now, id)
     }
 
-    /// Settles due claims and removes expired signatures, at most `entries_max` signatures, and returns their number.
-    /// If it equals `entries_max`, more may be due. Settling changes the state, so a replay of claims must settle at
-    /// the same points.
+    /// Settles due claims and removes expired signatures, `entries_max` signatures at most in total. Returns the number
+    /// of these signatures; if it equals `entries_max`, more may be due. Settling changes the state, so a replay of
+    /// claims must settle at the same points.
     pub fn settle(&mut self, now: Time, entries_max: usize) -> usize {
         (0..entries_max).take_while(|_| self.settle_next(now) || self.remove_next_expired(now)).count()
     }
@@ -354,7 +354,7 @@ impl Trust {
         self.next_due(now).is_some() || self.next_expired(now).is_some()
     }
 
-    /// Records a change of the books, which overrules the votes against it.
+    /// Records a change of the books. The change overrules the votes against it.
     fn record_change(&mut self, now: Time, slot: u32, listing: Listing, change: Change) {
         match change {
             Change::Nothing => {}
@@ -377,7 +377,7 @@ impl Trust {
         self.nursery.next_to_settle().filter(is_due)
     }
 
-    /// Returns the entry that was settled first, if it has expired.
+    /// Returns the entry that was settled longest ago, if it has expired.
     fn next_expired(&self, now: Time) -> Option<u32> {
         let is_over = |slot: &u32| now.since(self.nursery.get(*slot).first) >= self.policy.nursery_life;
         self.nursery.oldest_settled().filter(is_over)
@@ -401,10 +401,10 @@ impl Trust {
         self.nursery.settle_votes(slot);
     }
 
-    /// Removes the entry that was settled first, if it has expired.
+    /// Removes the entry that was settled longest ago, if it has expired.
     fn remove_next_expired(&mut self, now: Time) -> bool {
         let Some(slot) = self.next_expired(now) else { return false };
-        // Settle the votes made after the entry was settled.
+        // Settle the votes that were cast after the entry was settled.
         self.settle_votes(now, slot);
         self.nursery.remove(slot);
         true

@@ -8,7 +8,7 @@ pub const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 /// Parses a size in bytes, at least 1.
 ///
 /// # Errors
-/// A text that names the expected unit or range.
+/// A message that names the expected unit or range.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let (number, unit) = split_unit(text);
     let factor = unit_bytes(unit)

@@ -34,9 +34,9 @@ pub enum Reason {
     Listed,
     /// Listed, and then revoked.
     Revoked,
-    /// Whitelisted by the operator, or the signature of every empty message.
+    /// Whitelisted, or a signature that all empty messages share.
     Whitelisted,
-    /// The recipients have reached the threshold.
+    /// The number of recipients has reached the threshold.
     ManyRecipients,
 }
 
@@ -47,7 +47,7 @@ pub struct Verdict {
     pub kind: Kind,
     /// Reason for the kind.
     pub reason: Reason,
-    /// Confidence that it is spam, 0 to 100.
+    /// Confidence that the signature is spam, 0 to 100.
     pub confidence: u8,
     /// Number of independent people, groups or servers whose reports are stored.
     pub voices: u32,
@@ -59,9 +59,11 @@ pub struct Verdict {
     pub generations: Generations,
 }
 
-/// Confidence for a listed signature without stored evidence: that of the least evidence sufficient for listing.
+/// Confidence for a listed signature without stored evidence. It is the confidence of the least evidence that suffices
+/// for listing.
 pub const CONFIDENCE_LISTED: u8 = 88;
-/// Returns the confidence for reports by this many own users: 80, 90, 95, and so on. A single user may be mistaken.
+/// Returns the confidence for reports by this many own users: 80 for one, because a single user may be mistaken, 90 for
+/// two, 95 for three, and so on.
 #[must_use]
 pub const fn confidence_of_own(reports: u32) -> u8 {
     100 - (40_u8 >> if reports > 5 { 5 } else { reports })

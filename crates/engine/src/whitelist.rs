@@ -44,7 +44,7 @@ const ENCODED_BYTES: usize = 16 + 1;
 /// Whitelisted signatures and senders.
 #[derive(Clone, Debug)]
 pub struct Whitelist {
-    /// Hashed by bits of the fingerprint, which only the holder of the realm's key could choose.
+    /// Hashed by bits of the fingerprint. Nobody without the realm's key can choose these bits to cause collisions.
     signatures: HashTable<SignatureEntry>,
     /// Number of entries in `signatures` that are for empty content.
     empty: usize,
@@ -55,7 +55,7 @@ pub struct Whitelist {
 /// The reason why a signature is whitelisted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WhitelistReason {
-    /// The signature is that of empty content.
+    /// The signature is one of empty content.
     Empty,
     /// The operator or a client listed the signature.
     Listed(ListAuthor),
@@ -104,8 +104,8 @@ impl Whitelist {
         self.signatures.find(place_of(fingerprint), |entry| entry.fingerprint == *fingerprint).map(|entry| entry.why)
     }
 
-    /// Lists a signature and returns true if it is new. An entry of the operator remains the operator's if a client
-    /// lists it again.
+    /// Lists a signature and returns true if it is new. An entry of the operator remains the operator's even if a
+    /// client lists the signature again.
     ///
     /// # Errors
     /// [`ListFull`]; the list is unchanged then.
@@ -154,7 +154,7 @@ impl Whitelist {
         self.signatures.allocation_size() as u64 + self.senders.bytes()
     }
 
-    /// Appends the listed signatures and senders, both sorted. Equal lists have equal encodings, whatever their
+    /// Appends the listed signatures and senders, both sorted. Equal lists have equal encodings, regardless of their
     /// history.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_count(out, self.len());

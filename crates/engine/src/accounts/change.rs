@@ -5,7 +5,7 @@
 //! | kind | fields |
 //! |---|---|
 //! | register (1) | name, credential, group (u64), standing (u8) |
-//! | register (6) | as for 1, then the registrant (u8) |
+//! | register (6) | as for 1, then the registration (u8) |
 //! | remove (2), enable (3), disable (4) | protocol (u8), name |
 //! | rotate (5) | name, credential |
 //! | update (7) | protocol (u8), name, flags (u8), the fields whose flags are set |
@@ -69,7 +69,7 @@ pub struct AccountUpdate {
     pub standing: Option<Standing>,
     /// New independence group.
     pub group: Option<u64>,
-    /// Whether the account's claims are accepted.
+    /// New enabled flag: true to accept the account's claims.
     pub enabled: Option<bool>,
 }
 

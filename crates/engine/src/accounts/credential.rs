@@ -1,4 +1,4 @@
-//! Credentials of accounts: checks a secret as entered and converts it to the stored verifier.
+//! Credentials of accounts: a secret is checked as entered and converted to a verifier, which is stored.
 
 use super::dcc::{self, DccPassword, DccVerifier};
 use super::fuzzy::{Flags, FuzzyKey, KEY_BYTES};
@@ -42,7 +42,7 @@ pub enum Secret<'a> {
 pub enum Credential {
     /// Razor verifier; see [`razor`].
     Razor(RazorVerifier),
-    /// Pyzor verifier; see [`pyzor`]. It is only valid with the name it was made for.
+    /// Pyzor verifier; see [`pyzor`]. It is valid only for the name with which it was created.
     Pyzor(PyzorVerifier),
     /// DCC passwords; see [`dcc`].
     Dcc(DccVerifier),
@@ -71,10 +71,10 @@ pub enum CredentialError {
         /// Maximum length in bytes.
         bytes_max: usize,
     },
-    /// A DCC password with characters that DCC's files cannot represent.
+    /// The DCC password contains characters that DCC's files cannot represent.
     #[error("a dcc password must not contain white space or zero bytes")]
     Blank,
-    /// Not a key as printed by `pyzor genkey`.
+    /// The key is not one that `pyzor genkey` could have printed.
     #[error(
         "invalid pyzor key: expected the {} hexadecimal digits that 'pyzor genkey' prints after the comma",
         pyzor::KEY_DIGITS

@@ -1,7 +1,7 @@
 //! DCC: every packet ends in an MD5 of the padded password and the packet.
 //!
-//! Verification needs the password itself, so it is stored as it is. A client-ID has a current password and may have a
-//! next one. Either is accepted, so that client and server need not switch at the same moment.
+//! Verification needs the password itself, so the password is stored unhashed. A client-ID has a current password and
+//! may have a next one. Either is accepted, so that client and server need not switch at the same moment.
 
 use std::fmt;
 

@@ -1,9 +1,10 @@
-//! rspamd's fuzzy storage: a request is encrypted to a public key of the server and names that key by its first eight
-//! bytes.
+//! rspamd's fuzzy storage: a request is encrypted to a public key of the server, and carries the first eight bytes of
+//! that key.
 //!
 //! A client generates a new key of its own at every start, so its key does not identify it. The server distinguishes
-//! clients by the server key that each was given: an account is such a key and the flags it may write. The MAC of a
-//! request proves that it was encrypted to that key; it is verified where the private keys are held.
+//! clients by its own keys: each account is given a server key of its own, and the flags that it may write. The MAC of
+//! a request proves that the request was encrypted to that key. The MAC is verified by the code that holds the private
+//! keys, not here.
 
 use crate::codec::{Malformed, Reader};
 

@@ -32,10 +32,12 @@ pub enum NameError {
         /// Length of the name in bytes.
         bytes: usize,
     },
-    /// The name has a byte that the protocol's messages or files cannot represent.
-    #[error("a name must consist of printable ASCII characters without spaces, for Pyzor also without ':' and ','")]
+    /// The name contains a byte that the protocol's messages or files cannot represent.
+    #[error(
+        "a name must consist of printable ASCII characters without spaces; a Pyzor name must not contain ':' or ','"
+    )]
     Character,
-    /// The name that Pyzor reserves for requests without an account.
+    /// The name is the one that Pyzor reserves for requests without an account.
     #[error("the name 'anonymous' is reserved for requests without an account")]
     Anonymous,
     /// The name is not a DCC client-ID.

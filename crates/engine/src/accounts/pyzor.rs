@@ -36,7 +36,7 @@ impl PyzorVerifier {
     /// Returns true if the signature of a request is valid.
     ///
     /// `signed` is the request's header text without the line `Sig` and without white space around it; `time` and
-    /// `signature` are the values of `Time` and `Sig`, as received. Freshness of the time is checked by [`is_fresh`].
+    /// `signature` are the values of `Time` and `Sig`, as received. [`is_fresh`] checks the time separately.
     #[must_use]
     pub fn verify(&self, signed: &[u8], time: &[u8], signature: &[u8]) -> bool {
         let hash = Sha1::new().chain_update(Sha1::digest(signed)).chain_update(b":").chain_update(time);
@@ -60,7 +60,7 @@ impl fmt::Debug for PyzorVerifier {
     }
 }
 
-/// Returns true if a request of this time may still be answered.
+/// Returns true if a request with this time may still be answered.
 #[must_use]
 pub const fn is_fresh(time: Time, now: Time) -> bool {
     time.0.abs_diff(now.0) <= TIME_TOLERANCE_SECONDS

@@ -1,8 +1,8 @@
 //! Razor: the server sends a challenge; the client answers with a hash of the challenge and the password.
 //!
-//! The hash resembles HMAC-SHA-1, but the pads are exchanged and the inner digest is hashed as hexadecimal digits. The
-//! first block of either hash is the padded password. The SHA-1 states after that block are sufficient for
-//! verification, so the password itself is not stored.
+//! The hash resembles HMAC-SHA-1, but the two pads are swapped, and the inner digest is hashed in the form of
+//! hexadecimal digits. The first block of both the inner and the outer hash is the padded password. The SHA-1 states
+//! after that block are sufficient for verification, so the password itself is not stored.
 
 use std::fmt;
 
@@ -58,7 +58,7 @@ impl RazorVerifier {
         }
         let inner = finish(self.inner, challenge);
         let expected = finish(self.outer, &hexadecimal(&inner));
-        // A response has the form of an e4 signature: both are a SHA-1 in razor64.
+        // A response has the same form as an e4 signature: a SHA-1 encoded in razor64.
         let response = str::from_utf8(response).ok().and_then(|text| text.parse().ok());
         response.is_some_and(|E4Signature(response)| expected.ct_eq(&response).into())
     }
@@ -86,7 +86,7 @@ impl fmt::Debug for RazorVerifier {
     }
 }
 
-/// Completes a SHA-1 that has processed one block, with `message` as its remaining input.
+/// Completes a SHA-1 that has processed one block. `message` is the rest of its input.
 fn finish(mut state: State, message: &[u8]) -> [u8; 20] {
     let mut rest = message.to_vec();
     rest.push(0x80);
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn real_clients_responses_verify() {
-        // From transcripts of razor-agents 2.84, and from running its code with passwords of one block.
+        // From transcripts of razor-agents 2.84, and from a run of its code with a password of one block.
         let block = "p".repeat(PASSWORD_BYTES_MAX);
         for (password, challenge, response) in [
             ("s3cret", "406d3e65e5946eebcd82", "oUsPU6zmreeHtaW3nBRkR6VNIAgA"),

@@ -19,7 +19,7 @@ pub const ACCOUNTS_MAX: usize = 65_536;
 /// Minimum length of an encoded account: the shortest name and the shortest credential.
 const ENCODED_BYTES_MIN: usize = 1 + 1 + 1 + 20 + REST_BYTES;
 
-/// Length of the fields after the credential: group, standing, creation time, and the byte of enabled flag and
+/// Length of the fields after the credential: group, standing, creation time, and one byte for the enabled flag and the
 /// registration.
 const REST_BYTES: usize = 8 + 1 + 8 + 1;
 
@@ -42,7 +42,7 @@ pub struct Account {
     pub standing: Standing,
     /// Time of registration.
     pub created: Time,
-    /// Whether the account's claims are accepted. A disabled account keeps its name.
+    /// True if the account's claims are accepted. A disabled account keeps its name.
     pub enabled: bool,
     /// Creator of the account.
     pub registration: Registration,
@@ -51,7 +51,8 @@ pub struct Account {
 /// The creator of an account. Determines how its reporter id is derived and whether it can be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registration {
-    /// Unknown: the account was created before this was recorded. Its reporter id is derived from its name alone.
+    /// Unknown, because the account was created by a version that did not record its creator. Its reporter id is
+    /// derived from its name alone.
     Legacy,
     /// The operator.
     Operator,
@@ -74,7 +75,7 @@ impl Registration {
     }
 }
 
-/// Returns a keyed hash of an account's name: its group unless another was assigned.
+/// Returns a keyed hash of an account's name. It is the account's group unless another is assigned.
 #[must_use]
 pub fn name_id(protocol: Protocol, name: &[u8], key: &FingerprintKey) -> u64 {
     key.fingerprint(&name_bytes(protocol, name)).high()
@@ -94,8 +95,8 @@ pub enum RegisterError {
     /// Another account has this name.
     #[error("the name is taken: choose another")]
     NameTaken,
-    /// Requests could not distinguish the key from that of another account.
-    #[error("another account has this key, or one with the same first {KEY_ID_BYTES} bytes: create a new one")]
+    /// The key has the same id as another account's key, so requests could not distinguish the two.
+    #[error("another account has this key, or one with the same first {KEY_ID_BYTES} bytes: create a new key")]
     KeyTaken,
     /// The table already holds [`ACCOUNTS_MAX`] accounts.
     #[error("the maximum of {ACCOUNTS_MAX} accounts is reached: ask the operator to remove some")]
@@ -110,7 +111,7 @@ pub enum ChangeError {
     #[error("there is no account with this name")]
     Unknown,
     /// The key is taken; see [`RegisterError::KeyTaken`].
-    #[error("another account has this key, or one with the same first {KEY_ID_BYTES} bytes: create a new one")]
+    #[error("another account has this key, or one with the same first {KEY_ID_BYTES} bytes: create a new key")]
     KeyTaken,
 }
 
@@ -211,7 +212,7 @@ impl Accounts {
         self.account_mut(credential.protocol(), name).map(|account| account.credential = credential)
     }
 
-    /// Changes the fields that the operator set. The account keeps its name and its reporter id.
+    /// Applies a change by the operator. The account keeps its name and its reporter id.
     ///
     /// # Errors
     /// [`ChangeError`]; the table is unchanged then.
@@ -232,7 +233,7 @@ impl Accounts {
     }
 
     /// Returns the account to evict for a new one: the oldest self-registered account without confirmed reports.
-    /// `is_confirmed` decides that by reporter id.
+    /// `is_confirmed` returns true for the reporter id of an account with confirmed reports.
     pub(crate) fn oldest_evictable(
         &self,
         key: &FingerprintKey,
@@ -297,7 +298,7 @@ impl Accounts {
         Ok(accounts)
     }
 
-    /// Adds an account with all its fields as given.
+    /// Adds an account without changing its fields.
     pub(crate) fn insert(&mut self, name: &[u8], account: Account) -> Result<(), RegisterError> {
         let protocol = account.credential.protocol();
         protocol.check_name(name)?;
@@ -332,14 +333,14 @@ impl Account {
             return name_id(protocol, name, key);
         }
         let mut bytes = name_bytes(protocol, name);
-        // Names contain no zero byte, so a name and time never equal another account's name.
+        // Names contain no zero byte, so a name followed by a time never equals another account's name.
         bytes.push(0);
         bytes.extend(self.created.0.to_le_bytes());
         key.fingerprint(&bytes).high()
     }
 
-    /// Returns true if the account can be evicted: only its holder vouches for it. An account that the operator
-    /// disabled stays.
+    /// Returns true if the account can be evicted: nobody but its holder vouches for it. An account that the operator
+    /// disabled is not evicted.
     const fn is_evictable(&self) -> bool {
         matches!(self.registration, Registration::Itself) && matches!(self.standing, Standing::Account) && self.enabled
     }
@@ -358,7 +359,7 @@ impl Account {
         let group = reader.u64("the group of an account")?;
         let standing = read_standing(reader)?;
         let created = Time(reader.u64("the creation time of an account")?);
-        // Before the registration was recorded, this byte was 0 or 1.
+        // In accounts without a recorded registration, this byte is 0 or 1.
         let flags = reader.u8(WHAT)?;
         let out_of_range = || Malformed::OutOfRange { what: WHAT, value: flags.into() };
         let registration = Registration::from_number(flags >> 1).ok_or_else(out_of_range)?;

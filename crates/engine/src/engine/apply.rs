@@ -17,13 +17,13 @@ use crate::time::Time;
 use crate::trust::{Change, Claim, Listing, Policy, Standing, Trust};
 use crate::whitelist::WhitelistChange;
 
-/// Maximum number of recipients accepted in one report from an account with weight.
+/// Maximum number of recipients accepted in one report by an account with weight.
 const ACCOUNT_TARGETS_MAX: u32 = 15;
 
 /// The effect of a claim on the books.
 pub(super) struct ClaimEffect {
     pub(super) change: Change,
-    /// Whether the claim listed the signature in this generation.
+    /// True if the claim listed the signature in this generation.
     is_listed_now: bool,
 }
 
@@ -60,7 +60,7 @@ impl Engine {
         let spam_epoch = self.now.epoch(self.realm.spam_epoch_seconds());
         let bulk_epoch = self.now.epoch(self.realm.bulk_epoch_seconds());
         let before = self.spam.epoch();
-        // Turn both books, even if the first has not arrived.
+        // Age both books, even if the first has not reached its epoch.
         let turned = self.spam.turn(spam_epoch, lines);
         let (bulk_arrived, bulk_ended) = self.bulk.turn(bulk_epoch, lines);
         turned.listed.iter().for_each(|fingerprint| self.export_signature(Book::Listed, fingerprint));
@@ -78,7 +78,7 @@ impl Engine {
         let epoch = self.spam.epoch();
         self.replicas.turn(epoch, LIVE_GENERATIONS);
         self.shingles.advance(epoch);
-        // Two turns clear everything.
+        // Two turns clear everything, so more are unnecessary.
         let turns = epoch / GOOD_EPOCHS - before / GOOD_EPOCHS;
         (0..turns.min(2)).for_each(|_| self.replicas.turn_good());
     }
@@ -122,8 +122,8 @@ impl Engine {
 
     pub(super) fn claim(&mut self, by: &By, claim: Claim, flag: u8, fingerprints: &[Fingerprint]) -> Outcome {
         let (mut listed, mut revoked, mut ignored, mut refused, mut reason) = (0, 0, 0, 0, None);
-        let mut heard = Vec::new();
-        // Claims do not change the weight of their reporter; settling does.
+        let mut accepted = Vec::new();
+        // Look up the weight once: it changes when claims are settled, not when they are made.
         let weighs = self.trust.weighs(self.now, &by.reporter);
         for fingerprint in fingerprints {
             if self.whitelist.contains(fingerprint).is_some() {
@@ -137,9 +137,9 @@ impl Engine {
                 Ok(Change::Revoke) => revoked += 1,
                 Err(refusal) => (refused, reason) = (refused + 1, Some(refusal)),
             }
-            heard.extend(claimed.map(|claimed| (*fingerprint, claimed.is_counted)));
+            accepted.extend(claimed.map(|claimed| (*fingerprint, claimed.is_counted)));
         }
-        self.export_vote(by, claim, flag, heard);
+        self.export_vote(by, claim, flag, accepted);
         Outcome::Claimed { listed, revoked, ignored, refused, reason }
     }
 
@@ -160,8 +160,8 @@ impl Engine {
         Ok(ClaimResult { change, is_counted })
     }
 
-    /// Returns true if the book has capacity to count one more claim. A claim is valid even if it is not counted:
-    /// counts are informational and do not affect verdicts.
+    /// Returns true if the book has capacity to count one more claim. A claim is valid even if it is not counted,
+    /// because counts do not affect verdicts.
     fn has_room_to_count(&self, claim: Claim, flag: u8, fingerprint: &Fingerprint) -> bool {
         self.spam.is_counted(claim, flag, fingerprint) || self.ensure_room(Book::Votes, Standing::Own).is_ok()
     }
@@ -208,14 +208,14 @@ impl Engine {
         match change {
             Change::List => self.list(fingerprint, entry, by, made),
             Change::Revoke => self.revoke(fingerprint, entry, by, made),
-            // A revocation must not lapse while a trusted reporter still disputes it.
+            // A trusted reporter disputes a revocation: renew it, so that it does not lapse.
             Change::Nothing if entry.is_revoked() && by.reporter.standing.is_anchor() => {
                 if entry.revoked.contains(0) || self.ensure_room(Book::Revoked, by.reporter.standing).is_ok() {
                     self.revoke(fingerprint, entry, by, made);
                 }
             }
-            // A signature that own users call good before it is ever listed must not be listed once the nursery has
-            // evicted their claim.
+            // An own user revoked a signature that is not listed. Record this in the book, so that it still holds after
+            // the nursery has evicted the claim.
             Change::Nothing if claim == Claim::Revoke && by.reporter.standing == Standing::Own && !entry.is_spam() => {
                 self.revoke(fingerprint, entry, by, made);
             }
@@ -261,8 +261,8 @@ impl Engine {
         if refusal == Refusal::Whitelisted { Ok(()) } else { Err(refusal) }
     }
 
-    /// Returns the number of recipients accepted in one report: up to fifteen from an account, because a higher count
-    /// needs a record of its own, and one from a new account.
+    /// Returns the number of recipients accepted in one report. Accounts with weight may report up to fifteen, because
+    /// a higher count needs a record of its own; accounts without weight may report one.
     fn believed_targets(&self, by: &By, targets: u32) -> u32 {
         let most = match by.reporter.standing {
             standing if standing.is_anchor() => MANY,
@@ -308,11 +308,11 @@ impl Engine {
         totals
     }
 
-    /// Checks that a text may be stored: the index has limited space, and a flood would evict other texts. Only own
-    /// users may store a text under a fingerprint that is not derived from it; others could file good mail under the
-    /// fingerprint of listed spam.
+    /// Checks that a text may be stored. The index has limited space, and a flood would evict other texts. Only own
+    /// users may store a text under a fingerprint that is not derived from it; other reporters could store good mail
+    /// under the fingerprint of listed spam.
     pub(super) fn admit_text(&self, by: &By, fingerprint: &Fingerprint, text: &Text) -> Result<(), Refusal> {
-        // The hash of the text is needed only where it decides.
+        // Own users may use any fingerprint, so hash the text only for other reporters.
         if admit_own(by).is_err() && text.fingerprint(self.realm.key()) != *fingerprint {
             return Err(Refusal::NotOwn);
         }
@@ -383,7 +383,8 @@ impl Engine {
 
     /// Adds an account, evicting another one if the table is full.
     fn register_account(&mut self, name: &[u8], account: Account) -> Result<(), Refusal> {
-        // Before eviction was introduced, every journalled registration found a free entry.
+        // Legacy registrations come from journals of a version without eviction, in which every registration found a
+        // free entry.
         if account.registration == Registration::Legacy {
             return Ok(self.accounts.insert(name, account)?);
         }

@@ -38,8 +38,8 @@ fn is_same(found: &TextMatch) -> bool {
     found.overlap.of_report.min(found.overlap.of_message) >= SAME_PERCENT_MIN
 }
 
-/// Returns true if the text that a report of this message would store is the text of this report. Unlike a check, a
-/// report does not store appended features, such as those of unsubscribe lines.
+/// Returns true if a report of this message would store the same text as the found report. Unlike a check, a report
+/// does not store appended features, such as those of unsubscribe lines.
 fn is_stored_as(found: &TextMatch, features: &Features) -> bool {
     let own = features.own().count() as u64;
     let all = own + features.appended.len() as u64;
@@ -48,16 +48,16 @@ fn is_stored_as(found: &TextMatch, features: &Features) -> bool {
     of_report >= minimum && of_message * all >= minimum * own
 }
 
-/// A stored text that a message is a near replica of.
+/// A stored text of which a message is a near replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundText {
     /// Fingerprint of the text in the books.
     pub fingerprint: Fingerprint,
-    /// Whether the same text was stored in the current generation. If not, a report of the message should store its
-    /// text under the same fingerprint. Then texts still in circulation do not age, and copies of a similar text are
-    /// found too.
+    /// True if the same text was stored in the current generation. If not, a report of the message should store its
+    /// text under the same fingerprint. This keeps texts that are still in circulation from ageing, and finds copies of
+    /// similar texts, too.
     pub is_current: bool,
-    /// Whether the message differs in only a few words from the text that was stored first under this fingerprint.
+    /// True if the message differs in only a few words from the text that was stored first under this fingerprint.
     pub is_same: bool,
 }
 
@@ -123,14 +123,15 @@ impl Engine {
         let found = same().next().or_else(|| matches.first())?;
         let fingerprint = self.replicas.fingerprint_of(found.owner)?;
         let mut stored = matches.iter().filter(|one| self.replicas.fingerprint_of(one.owner) == Some(fingerprint));
-        // Texts close to the first one were stored under the same fingerprint. They must not revoke it.
+        // Later texts that are close to the first one have the same fingerprint. Revoking one of them must not revoke
+        // the first.
         let is_same = stored.clone().next().is_some_and(is_same);
         let is_current = stored.any(|one| self.replicas.is_current(one.owner) && is_stored_as(one, features));
         Some(FoundText { fingerprint, is_current, is_same })
     }
 
-    /// Returns the evidence about the text that a message is a near replica of. Among several texts the most certain
-    /// spam is chosen, then the closest match.
+    /// Returns the evidence about the text of which a message is a near replica. If there are several such texts,
+    /// chooses the most certain spam, then the closest match.
     pub fn check_text(&self, features: &Features, scratch: &mut CheckScratch) -> Evidence {
         let matches = self.replicas.check(features, &mut scratch.replicas);
         let known = matches.iter().filter_map(|found| {
@@ -153,7 +154,7 @@ impl Engine {
         Evidence { source: EvidenceSource::Text(text), verdict, is_empty: false }
     }
 
-    /// Returns the evidence about the signatures of a message, in their order, followed by that about its text.
+    /// Returns the evidence about the signatures of a message, in their order, followed by the evidence about its text.
     pub fn check_message(&self, signed: &Signed, scratch: &mut CheckScratch) -> Vec<Evidence> {
         let key = self.realm.key();
         let fingerprints: Vec<Fingerprint> = signed.signatures.iter().map(|one| fingerprint_of(key, one)).collect();
@@ -188,7 +189,7 @@ impl Engine {
         Some((found, self.check(&self.shingles.fingerprint_of(&found.record), 0)))
     }
 
-    /// Returns true if the signature is in no structure other than the counts.
+    /// Returns true if the signature is not listed, not in the nursery and not whitelisted.
     #[inline(always)]
     fn is_unknown(&self, fingerprint: &Fingerprint, listed: Generations) -> bool {
         listed.is_empty() && !self.trust.knows(fingerprint) && self.whitelist.contains(fingerprint).is_none()
@@ -201,8 +202,8 @@ impl Engine {
         let is_whitelisted = self.whitelist.contains(fingerprint).is_some();
         let (kind, reason, confidence) = judge(self.trust.policy(), is_whitelisted, &entry, assessment.as_ref());
         let counts = self.spam.counts(flag, fingerprint);
-        // The nursery drops reporters after some days. The count of reports is not a count of people, so assume one
-        // voice.
+        // The nursery forgets reporters after some days. The count of reports does not show how many people made them,
+        // so assume one.
         let voices = assessment.map_or_else(
             || u32::from(kind == Kind::Spam),
             |known| known.evidence.groups.max(known.evidence.own_reports),

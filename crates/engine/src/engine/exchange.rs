@@ -1,7 +1,8 @@
 //! Exchange with other servers: received segments applied to the books, and changes of the books exported.
 //!
-//! A segment is applied if it is the next of its chain; its data and the chain's frontier then change together. Nodes
-//! of one operator share sets, claims and counts. A server of another operator counts as one reporter in one group.
+//! A segment is applied only if it is the next one of its chain. The books and the chain's frontier change in the same
+//! event. Nodes of one operator share sets, claims and counts. A server of another operator counts as one reporter in
+//! one group.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,8 @@ use crate::exchange::{
 use crate::generations::LIVE_GENERATIONS;
 use crate::trust::Claim;
 
-/// Divisor for the part of a book's planned capacity that is reserved for segments, beyond the limit for claims.
+/// Divisor for the reserve for segments: beyond the limit for claims, a book accepts this part of its planned capacity
+/// from segments.
 const SEGMENT_RESERVE_PART: u64 = 20;
 
 /// Reason for refusing a segment or a change of members. The state is unchanged.
@@ -27,7 +29,7 @@ const SEGMENT_RESERVE_PART: u64 = 20;
 #[non_exhaustive]
 pub enum ExchangeRefusal {
     /// The realm has version 1, whose fingerprints cannot be exchanged.
-    #[error("this clearinghouse was founded by a version without exchange between servers: found a new one")]
+    #[error("this clearinghouse was founded by a version without exchange between servers: create a new clearinghouse")]
     OldRealm,
     /// This server does not exchange segments.
     #[error("this server does not exchange segments")]
@@ -88,11 +90,12 @@ impl Engine {
         }
     }
 
-    /// Resuming the same incarnation is always possible. A new one needs another ring for the counts made so far.
+    /// Checks that an incarnation can start. Resuming the current one is always possible. A new one needs another ring,
+    /// for the counts made so far.
     fn admit_incarnation(&self, origin: &Origin) -> Admission {
         match self.exchange.own() {
             Some(own) if own == *origin => return Ok(()),
-            // A server that repeatedly stops and starts exchanging has to wait for generations to end.
+            // A server that stops and starts exchanging too often must wait until generations end.
             None => return self.ensure_incarnation(origin),
             Some(_) => {}
         }
@@ -132,14 +135,14 @@ impl Engine {
         }
     }
 
-    /// Starts a new incarnation after peers turned out to hold segments that this server has lost. Everything exported
-    /// as `before` is fetched back from them, from its start. Pending entries will be exported by the new incarnation
-    /// and count as its own.
+    /// Starts a new incarnation because peers hold segments that this server has lost. Everything exported as `before`
+    /// is fetched back from the peers, from the first segment on. Pending entries will be exported by the new
+    /// incarnation and count as its own.
     fn restart_incarnation(&mut self, before: &Origin) {
-        let told = self.exchange.forget_origin(before);
-        for chain in &told {
-            // Counts made before the first segment exist nowhere else, so they are kept. A generation that is not live
-            // has nothing to clear.
+        let exported = self.exchange.forget_origin(before);
+        for chain in &exported {
+            // Clear only the counts of generations with exported segments; other counts exist nowhere else. Ignore
+            // errors: a generation that is not live has nothing to clear.
             let _ = match chain.book {
                 Book::Votes => self.spam.claims.clear(chain.generation),
                 Book::Recipients => self.bulk.counts.clear(chain.generation),
@@ -147,8 +150,8 @@ impl Engine {
             };
         }
         for ((book, generation), entries) in self.exchange.waiting() {
-            // Pending entries of a generation without exported segments are still counted.
-            if !told.iter().any(|chain| (chain.book, chain.generation) == (book, generation)) {
+            // The counts of this generation were not cleared.
+            if !exported.iter().any(|chain| (chain.book, chain.generation) == (book, generation)) {
                 continue;
             }
             match entries {
@@ -277,8 +280,8 @@ impl Engine {
         Outcome::Taken { entries: count, refused }
     }
 
-    /// Applies a segment of a node of the same operator: its entries take effect as if accepted here, but are counted
-    /// as that node's. Returns the number of entries that changed nothing.
+    /// Applies a segment of a node of the same operator. Its entries take effect as if they had been accepted here, but
+    /// are counted as that node's. Returns the number of entries that changed nothing.
     fn apply_node_entries(&mut self, chain: &Chain, entries: &Entries) -> u32 {
         let Chain { origin, generation, .. } = *chain;
         match entries {
@@ -311,7 +314,7 @@ impl Engine {
         has_room
     }
 
-    /// Merges a set by OR. The caller has checked that the generation is live.
+    /// Merges a set by OR. Insertion cannot fail, because the caller has checked that the generation is live.
     fn join_set(&mut self, book: Book, generation: u64, set: &[Fingerprint]) {
         if book == Book::Listed {
             let _ = self.spam.listed.insert_batch_at(generation, set);
@@ -323,22 +326,24 @@ impl Engine {
         }
     }
 
-    /// Applies one claim made at another node: weighed here too, and counted as that node's.
+    /// Applies a claim made at another node. It is weighed here too, but counted as that node's. Returns 1 if it was
+    /// refused for every signature, otherwise 0.
     fn apply_vote(&mut self, chain: &Chain, vote: &ClaimEntry) -> u32 {
         let by = By { now: self.now, reporter: vote.reporter };
         let made = if chain.generation == self.spam.epoch() { ClaimSite::Node } else { ClaimSite::NodeEarlier };
-        let mut unheard = 0;
+        let mut refused = 0;
         for (fingerprint, is_counted) in &vote.signatures {
             if *is_counted {
                 self.spam.count_of(&chain.origin, chain.generation, vote.claim, vote.flag, fingerprint);
             }
             let is_whitelisted = self.whitelist.contains(fingerprint).is_some();
-            unheard += u32::from(is_whitelisted || self.weigh(&by, vote.claim, fingerprint, made).is_err());
+            refused += u32::from(is_whitelisted || self.weigh(&by, vote.claim, fingerprint, made).is_err());
         }
-        u32::from(unheard as usize == vote.signatures.len())
+        u32::from(refused as usize == vote.signatures.len())
     }
 
-    /// Applies a text of another node. That node has admitted it; this one refuses it only if its index is full.
+    /// Applies a text of another node. That node has already admitted it. This node refuses it only if a structure is
+    /// full or there is nothing to change.
     fn apply_text(&mut self, text: &Event) -> bool {
         match text {
             Event::Whitelist { change, .. } => {
@@ -358,8 +363,8 @@ impl Engine {
         }
     }
 
-    /// Applies a segment of another operator's server: its listings and revocations are claims by that server;
-    /// recipients that it counted are kept separately.
+    /// Applies a segment of another operator's server. Its listings and revocations are claims by that server, and the
+    /// recipients that it counted are kept separately. Returns the number of entries that changed nothing.
     fn apply_peer_entries(&mut self, chain: &Chain, entries: &Entries) -> u32 {
         let Some(member) = self.exchange.member(&chain.origin.key) else { return entries.len() as u32 };
         let by = By { now: self.now, reporter: member.reporter(&chain.origin.key) };
@@ -381,13 +386,13 @@ impl Engine {
 
     /// Applies a claim of a peer within its quota of new signatures. Returns true if it was accepted.
     fn apply_peer_claim(&mut self, by: &By, claim: Claim, fingerprint: &Fingerprint) -> bool {
-        let is_heard = self.whitelist.contains(fingerprint).is_none()
+        let is_accepted = self.whitelist.contains(fingerprint).is_none()
             && self.weigh(by, claim, fingerprint, ClaimSite::Here).is_ok();
-        if is_heard {
+        if is_accepted {
             // Other nodes weigh it too, but none counts it: nodes with their own link to the peer would count it twice.
             self.export_vote(by, claim, 0, vec![(*fingerprint, false)]);
         }
-        is_heard
+        is_accepted
     }
 
     /// Raises a peer's count of a signature to `level`, within its quota.
@@ -419,7 +424,7 @@ impl Engine {
         let is_peer = self.exchange.relation(&chain.origin) == Some(Relation::Peer);
         let ring = match chain.book {
             Book::Votes => self.spam.others.get_mut(&chain.origin),
-            // The ring of recipients is filled by only one of the two books.
+            // A node's ring of recipients is filled by its recipients book, a peer's by its bulk book.
             Book::Bulk if !is_peer => None,
             Book::Bulk | Book::Recipients => self.bulk.others.get_mut(&chain.origin).map(|counted| &mut counted.ring),
             Book::Listed | Book::Revoked | Book::Texts => None,
@@ -428,7 +433,7 @@ impl Engine {
         ring.map(|ring| ring.clear(chain.generation));
     }
 
-    /// Drops chains whose generations ended, and origins without chains.
+    /// Drops the chains of ended generations, and the rings of origins without chains.
     pub(super) fn expire_chains(&mut self) {
         let (spam, bulk) = (self.spam.epoch(), self.bulk.counts.epoch());
         let is_live = |book: Book, generation: u64| {
@@ -445,8 +450,8 @@ impl Engine {
         self.bulk.others.retain(|origin, _| exchange.knows(origin));
     }
 
-    /// Returns true if rings of ended chains remain to be dropped, as happens while a snapshot is written. The chains
-    /// themselves are dropped in the tick that ends their generation.
+    /// Returns true if rings of origins without chains must still be dropped. Chains are dropped in the tick that ends
+    /// their generation, but rings are kept while a snapshot is being written.
     pub(super) fn has_rings_to_drop(&self) -> bool {
         let is_over = |origin: &Origin| !self.exchange.knows(origin);
         !self.is_snapshot_running() && (self.spam.others.keys().any(is_over) || self.bulk.others.keys().any(is_over))

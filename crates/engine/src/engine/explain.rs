@@ -20,7 +20,7 @@ pub struct Explanation {
     pub verdict: Verdict,
     /// State in the spam book.
     pub entry: Entry,
-    /// Reason why claims about it are ignored, if it is whitelisted.
+    /// Reason why the signature is whitelisted and claims about it are ignored, if it is.
     pub whitelisted: Option<WhitelistReason>,
     /// The nursery's record of its claims.
     pub assessment: Option<Assessment>,
@@ -91,8 +91,8 @@ impl Engine {
         counted.filter(|counted| counted.recipients > 0).collect()
     }
 
-    /// Returns the start of a generation on this server. Claims made here are never older than the founding;
-    /// generations that ended before it came from other servers.
+    /// Returns the start of a generation on this server. Claims made here are never older than the founding.
+    /// Generations that ended before the founding came from other servers.
     const fn start_of(&self, epoch: u64, seconds: u64) -> Time {
         if self.founded.epoch(seconds) == epoch { self.founded } else { Time(epoch * seconds) }
     }
@@ -104,7 +104,7 @@ impl Engine {
         let of_books = join(of(entry.listed), of(entry.revoked));
         let of_nursery = assessment.map(|known| (known.first, known.last));
         match (of_books, of_nursery) {
-            // Within the generation that the nursery remembers, the nursery's time is the exact one.
+            // If both begin in the same generation, use the nursery's time, which is exact.
             (Some((began, newest)), Some((first, last))) if first.epoch(seconds) == began.epoch(seconds) => {
                 Some((first, newest.max(last)))
             }

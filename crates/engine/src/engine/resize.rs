@@ -2,7 +2,7 @@
 //!
 //! Rings, filters and tables of lines grow by a whole factor: each line is then copied that many times, and no lookup
 //! changes. If the budget is less than twice the current one, they keep their size. Exact tables use the whole new
-//! budget. Structures grow one after another, so that at most one exists twice at a time.
+//! budget. Structures grow one after another, so that at most one of them is in memory twice at a time.
 //!
 //! A copied generation stays as full as before and keeps its error rate, because its lines hold no more information.
 //! The full new capacity is available when the next generation begins.
@@ -107,7 +107,7 @@ impl Engine {
         }
     }
 
-    /// Returns the first structure that is too large for a plan.
+    /// Returns the name of the first structure that is too large for a plan.
     fn first_too_large(&self, plan: &Plan, bytes: u64) -> Option<&'static str> {
         let books_fit = Plan::for_budget(bytes).is_ok_and(|planned| plan.sizes.fit(&planned.sizes));
         let (accounts, whitelisted) = (self.accounts.len() as u64, self.whitelist.len() as u64);
@@ -134,7 +134,11 @@ impl Engine {
         if plan == self.plan {
             return Ok(());
         }
-        let does_not_fit = Refusal::DoesNotShrink { what: "nursery", from: self.plan.bytes, to: bytes };
+        let does_not_fit = Refusal::DoesNotShrink {
+            what: "signatures and reporters of the nursery",
+            from: self.plan.bytes,
+            to: bytes,
+        };
         self.trust = self.trust_within(plan.trust_bytes).ok_or(does_not_fit)?;
         let factors = Factors::between(&self.plan.sizes, &plan.sizes);
         self.spam.grow(factors.spam, factors.revoked, factors.claims);
@@ -185,7 +189,7 @@ impl Engine {
         ]
     }
 
-    /// Returns the changes of the structures that use the whole budget.
+    /// Returns the changes of the exact tables, which use the whole new budget.
     fn preview_exact(&self, plan: &Plan) -> [StructurePreview; 3] {
         let exact = |name, bytes, capacity, holds| StructurePreview { name, lines: None, bytes, capacity, holds };
         let (now, lists) = (&self.plan, |plan: &Plan| plan.list_bytes / 2);

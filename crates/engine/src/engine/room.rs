@@ -5,10 +5,10 @@
 //! fifteen. Two limits apply to everyone:
 //!
 //! - **The book's limit.** Beyond the planned capacity only anchors and peers may add signatures. Beyond
-//!   [`Capacities::limits`](crate::budget::Capacities::limits) no reporter may. So no book reaches ten times its
-//!   planned error rate.
-//! - **The group's daily share** of the capacity. The site's own users are one group, whatever networks they use. If
-//!   they use their full share every day, they fill a generation just as it ends. The site's own counts of recipients
+//!   [`Capacities::limits`](crate::budget::Capacities::limits) no reporter may. So the error rate of a book never
+//!   reaches ten times the planned one.
+//! - **The group's daily share** of the capacity. The site's own users are one group, regardless of their networks. If
+//!   they use their full share every day, a generation is full just as it ends. The site's own counts of recipients
 //!   have no daily share: no other reporter needs that capacity, so the book's limit is enough.
 
 use bruit_filters::Fingerprint;
@@ -53,7 +53,7 @@ pub(super) struct Count {
     pub(super) amount: u32,
     /// Charge for counting these recipients.
     pub(super) charge: u32,
-    /// Whether all reported recipients are counted.
+    /// True if all reported recipients are counted.
     pub(super) is_whole: bool,
 }
 
@@ -65,12 +65,12 @@ pub(super) enum ClaimSite {
     /// At another node of the cluster, in the generation that is also current on this server. That node has charged the
     /// claim.
     Node,
-    /// At another node, in an older generation. The effects arrive with that node's sets; the claim must not list the
-    /// signature in the current generation.
+    /// At another node, in an older generation. Its effects arrive as that node's listings and revocations; the claim
+    /// itself must not list the signature in the current generation.
     NodeEarlier,
 }
 
-/// Returns the set that a claim may add to, and whether the signature is new to its current generation.
+/// Returns the book that a claim may add the signature to, and true if the signature is new to its current generation.
 const fn wanted(claim: Claim, entry: &Entry) -> (Book, bool) {
     match claim {
         Claim::Report => (Book::Listed, !entry.listed.contains(0)),
@@ -95,7 +95,8 @@ const fn percent(standing: Standing) -> u64 {
 }
 
 impl Engine {
-    /// Checks that the book has capacity for what a claim may add; `entry` is the signature's state in the book.
+    /// Checks that the book has capacity for the signature that a claim may add. `entry` is the signature's state in
+    /// the book.
     pub(super) fn room_for_claim(&self, by: &By, claim: Claim, entry: &Entry, made: ClaimSite) -> Result<(), Refusal> {
         match wanted(claim, entry) {
             _ if made == ClaimSite::NodeEarlier => Ok(()),
@@ -107,7 +108,7 @@ impl Engine {
         }
     }
 
-    /// Charges the reporter's group for the signature that a claim added to a set.
+    /// Charges the reporter's group for the signature that a claim added to a book.
     pub(super) fn charge_claim(&mut self, by: &By, book: Book, made: ClaimSite) {
         if made == ClaimSite::Here {
             self.charge(book, by, 1);
@@ -156,7 +157,7 @@ impl Engine {
         if admits { Ok(()) } else { Err(Refusal::DailyShare { book, again }) }
     }
 
-    /// Checks that a reporter's group may add one more text today to an index that holds `capacity`.
+    /// Checks that a reporter's group may add one more text today to an index that can hold `capacity` texts.
     pub(super) fn ensure_text_share(&self, by: &By, capacity: u64) -> Result<(), Refusal> {
         let percent = percent(by.reporter.standing).min(SHARE_PERCENT_ANCHORED);
         let limit = u32::try_from(capacity * percent / 100).unwrap_or(u32::MAX);
@@ -192,7 +193,7 @@ impl Engine {
             Book::Revoked => self.capacities.revoked,
             Book::Votes => self.capacities.claims,
             Book::Bulk | Book::Recipients => self.capacities.bulk,
-            // There are two indexes, each with its own share: see `ensure_text_share`.
+            // The two indexes of texts differ in capacity; see `ensure_text_share`.
             Book::Texts => 0,
         };
         let daily = capacity.saturating_mul(Time::DAY) / book.epoch_seconds(&self.realm).max(1);

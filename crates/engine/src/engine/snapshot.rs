@@ -34,7 +34,7 @@ const MAGIC: [u8; 8] = *b"BRUITENG";
 /// accounts, in a byte that was 0 or 1 before.
 const VERSION: u16 = 5;
 /// The last version before the budget could change and before listings and revocations had daily shares. It contains no
-/// sizes; the sizes chosen at the founding apply.
+/// sizes; the sizes chosen when the clearinghouse was founded apply.
 const VERSION_FOUNDED: u16 = 2;
 /// The last version without exchange between servers.
 const VERSION_BEFORE_EXCHANGE: u16 = 1;
@@ -126,7 +126,7 @@ pub(super) struct RunningSnapshot {
     heads: Vec<Option<Vec<u8>>>,
     /// Index of the structure whose lines are being written.
     at: usize,
-    /// The origins that had rings when the snapshot began. Rings may be added during a snapshot, but none is dropped.
+    /// The origins that had rings when the snapshot began. Rings may be added during a snapshot, but are never dropped.
     others: RingOrigins,
 }
 
@@ -160,7 +160,7 @@ impl Engine {
         self.begin_lines();
     }
 
-    /// Appends the first bytes of a snapshot: all small structures. This takes a while, and checks may run meanwhile.
+    /// Appends the first bytes of a snapshot: all small structures. This takes some time, during which checks may run.
     /// [`begin_lines`](Self::begin_lines) must be called before the next event.
     pub fn snapshot_start(&self, out: &mut Vec<u8>) {
         out.extend(MAGIC);
@@ -177,8 +177,8 @@ impl Engine {
         out[length_at..length_at + 8].copy_from_slice(&length.to_le_bytes());
     }
 
-    /// Starts copy-on-write of rings and tables of lines, for [`continue_snapshot`](Self::continue_snapshot). Takes
-    /// microseconds.
+    /// Starts copy-on-write of rings and tables of lines, for [`continue_snapshot`](Self::continue_snapshot). This
+    /// takes microseconds.
     pub fn begin_lines(&mut self) {
         let head = |large: &mut dyn Large| {
             let mut head = Vec::new();
@@ -255,7 +255,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Checks that the rings of one book are in the same epoch and none is ahead of the time.
+    /// Checks that the rings of each book are in the same epoch, and that no ring is ahead of the time.
     fn ensure_epochs(&self) -> Result<(), RestoreError> {
         let spam = [self.spam.listed.epoch(), self.spam.revoked.epoch(), self.spam.claims.epoch()];
         let spam_now = self.now.epoch(self.realm.spam_epoch_seconds());
@@ -265,7 +265,7 @@ impl Engine {
         let is_sound = others
             && spam.iter().all(|&epoch| epoch == spam[0] && epoch <= spam_now)
             && self.bulk.counts.epoch() <= bulk_now;
-        if is_sound { Ok(()) } else { Err(RestoreError::Structure { what: "epoch of its rings", source: None }) }
+        if is_sound { Ok(()) } else { Err(RestoreError::Structure { what: "set of ring epochs", source: None }) }
     }
 
     /// Appends everything except rings and tables of lines.
@@ -368,7 +368,7 @@ impl Engine {
             restore_within(filter, "filter of good mail", |filter| filter.bits() / 8, input)?;
         }
         let are_alike = self.replicas.recount();
-        if are_alike { Ok(()) } else { Err(RestoreError::Structure { what: "filters of good mail", source: None }) }
+        if are_alike { Ok(()) } else { Err(RestoreError::Structure { what: "set of good-mail filters", source: None }) }
     }
 
     /// Restores the counts of other servers, the last part of a snapshot.

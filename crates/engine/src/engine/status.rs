@@ -37,17 +37,17 @@ pub struct RingStatus {
     pub capacity: u64,
     /// Maximum number of signatures in a generation.
     pub limit: u64,
-    /// Whether claims that do not fit are refused; otherwise they are accepted without being counted.
+    /// True if claims that do not fit are refused; false if they are accepted without being counted.
     pub refuses: bool,
-    /// Whether the current generation is at its limit, including copies.
+    /// True if the current generation is at its limit, including copies.
     pub is_current_full: bool,
     /// Live generations, newest first: epoch and estimated number of signatures.
     pub generations: Vec<(u64, u64)>,
     /// Load of the fullest generation, as an estimated number of signatures. If its contents were copied when the ring
     /// grew, this is more than the number of signatures in the generation.
     pub fullest: u64,
-    /// For rings of counts: number of counts above fifteen in the current generation, and the maximum. Beyond the
-    /// maximum, all such counts become too high.
+    /// For rings of counts: number of counts above fifteen in the current generation, and the maximum. If the maximum
+    /// is exceeded, all such counts become too high.
     pub records: Option<(usize, usize)>,
     /// Expected error rate over the window: false positives, or the maximum share of wrong counts.
     pub error_rate: f64,
@@ -128,7 +128,7 @@ impl RingStatus {
 }
 
 impl Engine {
-    /// Returns the fill levels of all structures. Takes a few milliseconds at most.
+    /// Returns the fill levels of all structures. This takes a few milliseconds at most.
     #[must_use]
     pub fn status(&self) -> Status {
         let (spam, bulk) = (self.realm.spam_epoch_seconds(), self.realm.bulk_epoch_seconds());

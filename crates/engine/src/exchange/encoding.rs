@@ -10,10 +10,10 @@ use super::{
 use crate::codec::{Malformed, Reader, put_count};
 use crate::trust::{Standing, read_standing};
 
-/// Maximum number of live chains: those of all members and our own, in every book and lane.
+/// Maximum number of live chains: for every incarnation of all members and of this server, one in each book and lane.
 const CHAINS_MAX: usize = (MEMBERS_MAX + 1) * INCARNATIONS_MAX * Book::ALL.len() * 8;
 
-/// Maximum length of the pending entries of a book, including what a single event may add beyond the bound.
+/// Maximum length of the pending entries of a book, including the entries by which a single event may exceed the limit.
 const PENDING_BYTES_READ_MAX: usize = PENDING_BYTES_MAX + (1 << 20);
 
 impl Exchange {
@@ -84,7 +84,7 @@ pub(crate) fn put_terms(out: &mut Vec<u8>, terms: &Terms) {
     out.extend(terms.cap.to_le_bytes());
 }
 
-/// Reads terms. Another server is never one of our own users or a trap.
+/// Reads terms. Refuses the standings of own users and traps, which another server never has.
 pub(crate) fn read_terms(reader: &mut Reader<'_>) -> Result<Terms, Malformed> {
     let relation = if read_bool(reader)? { Relation::Peer } else { Relation::Cluster };
     let standing = read_standing(reader)?;

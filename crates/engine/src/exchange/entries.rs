@@ -1,8 +1,8 @@
 //! Encoding of entries: those pending export, and those in the payload of a segment.
 //!
-//! Sets (listed, revoked, bulk) are sorted in a segment, because their order has no meaning; a signature takes five to
-//! seven bytes. Entries that fill counts keep their order, so that a copy of an origin's counts equals the original
-//! cell for cell. `docs/design/segments.md` specifies the encoding.
+//! The order of sets (listed, revoked, bulk) has no meaning. They are sorted in a segment, and a signature then takes
+//! five to seven bytes. Entries that are counted keep their order, so that a copy of an origin's counts equals the
+//! original cell for cell. `docs/design/segments.md` specifies the encoding.
 
 use std::cmp::Reverse;
 
@@ -19,8 +19,8 @@ use crate::trust::{Claim, Reporter, read_standing};
 /// Length of a pending signature in bytes.
 const SIGNATURE_BYTES: usize = 8;
 
-/// Maximum number of entries in a payload. This many signatures need fewer bytes as a sorted set than as pending
-/// entries.
+/// Maximum number of entries in a payload. This many signatures fit, because they need fewer bytes as a sorted set than
+/// as pending entries.
 pub(super) const ENTRIES_MAX: usize = PAYLOAD_BYTES_MAX / SIGNATURE_BYTES;
 
 /// Lowest exported level of recipients: sixteen recipients.
@@ -125,8 +125,8 @@ impl Entries {
         }
     }
 
-    /// Decodes pending entries in the form in which a segment carries them: sets are sorted and without duplicates. If
-    /// a signature reached several levels, only the highest is kept.
+    /// Decodes pending entries and brings them into the form that a segment contains: sets are sorted and without
+    /// duplicates. If a signature reached several levels, only the highest is kept.
     pub(crate) fn for_segment(book: Book, waiting: &[u8]) -> Result<Self, Malformed> {
         let mut entries = Self::read_pending(book, waiting)?;
         match &mut entries {
@@ -199,7 +199,8 @@ pub(crate) fn digest(entries: &Entries) -> u64 {
     sum
 }
 
-/// Returns a 64-bit checksum of an entry. It does not protect against forgery; signatures and hashes of segments do.
+/// Returns a 64-bit checksum of an entry. It does not protect against forgery; the signatures and hashes of segments
+/// do.
 fn digest_of(bytes: &[u8]) -> u64 {
     let word = |chunk: &[u8]| {
         let mut word = [0; 8];
@@ -266,7 +267,7 @@ pub(crate) fn put_text(out: &mut Vec<u8>, text: &Event) {
     out[at..at + 2].copy_from_slice(&length.to_le_bytes());
 }
 
-/// Returns the level of a number of recipients: the largest power of 4 that it reaches.
+/// Returns the level of a number of recipients: the exponent of the largest power of 4 that is not greater.
 pub(crate) const fn level_of(recipients: u32) -> u8 {
     if recipients == 0 {
         return 0;

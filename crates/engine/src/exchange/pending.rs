@@ -1,6 +1,6 @@
 //! Entries accepted by this server that are not yet in a segment.
 //!
-//! They are part of the state, so a crash loses none. Entries are removed when
+//! They are part of the state, so none is lost in a crash. Entries are removed when
 //! [`Event::Sealed`](crate::event::Event::Sealed) confirms that they are in a segment on disk.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::entries::{ENTRIES_MAX, entry_bytes};
 use super::{Book, PAYLOAD_BYTES_MAX};
 
-/// Length of pending entries in bytes above which events are refused. One event adds at most about 200 KiB: a peer's
+/// Length of pending entries in bytes from which on events are refused. One event adds at most about 200 KiB: a peer's
 /// segment, if all its entries are exported to other nodes as claims.
 pub(super) const PENDING_BYTES_MAX: usize = 4 << 20;
 
@@ -45,7 +45,7 @@ impl Pending {
         self.bytes += waiting.len() - before;
     }
 
-    /// Returns the number and bytes of the first entries: as many as fit in a segment, and at most `most`.
+    /// Returns as many of the first entries as fit in a segment, but at most `most`: their number and their bytes.
     pub(super) fn prefix(&self, book: Book, generation: u64, most: u32) -> Option<(u32, &[u8])> {
         let waiting = self.waiting.get(&(book, generation))?;
         let (mut taken, mut end) = (0, 0);

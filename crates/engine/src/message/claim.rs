@@ -18,12 +18,13 @@ use crate::event::{By, Event, FINGERPRINTS_MAX};
 use crate::signature::fingerprint_of;
 use crate::trust::{Claim, Standing};
 
-/// Returns the events of a claim about a message, given the current books; none if there is nothing to claim.
+/// Returns the events of a claim about a message, given the current books. Returns no events if there is nothing to
+/// claim.
 #[must_use]
 pub fn claim_events(engine: &Engine, signed: &Signed, claim: Claim, by: By) -> Vec<Event> {
     let key = engine.realm().key();
     let Signed { signatures, features, outline, .. } = signed;
-    // A report covers the main content of the message, a revocation all of it.
+    // A report covers the main content of the message; a revocation covers all of it.
     let reported = outline.as_ref().filter(|_| claim == Claim::Report);
     let files = match (reported, claim) {
         (Some(outline), _) => files::report_fingerprints(engine, signatures, outline),
@@ -108,7 +109,7 @@ pub fn is_claimed(scheme: Scheme, piece: Piece, outline: &Outline) -> bool {
         (Scheme::Exact, _) => outline.is_identified_by_text(),
         (Scheme::Pyzor | Scheme::Pyzor11, main) => main == Main::Text,
         (Scheme::RazorE4, Main::Text | Main::Links) => piece == Piece::MainText,
-        // One of several files does not identify the message; see `files`.
+        // A single one of several files does not identify the message; see `files`.
         (Scheme::RazorE4, Main::Files) => piece == Piece::File && outline.files == 1,
         _ => false,
     }

@@ -9,8 +9,8 @@
 //! - A file next to a text or a link is claimed only as *carried*, by a separate fingerprint. Other messages that carry
 //!   it are suspected, never spam.
 //!
-//! A file known from good mail is not claimed on its own and does not decide on its own. Pictures, accessories and
-//! files inside attached messages are never payloads.
+//! A file known from good mail is neither claimed on its own nor decides on its own. Pictures, accessories and files
+//! inside attached messages are never payloads.
 
 use bruit_filters::Fingerprint;
 use bruit_signatures::bruit::Features;
@@ -22,7 +22,7 @@ use crate::engine::Engine;
 use crate::signature::{fingerprint_of, fingerprint_of_carried, fingerprint_of_files};
 use crate::verdict::{Kind, Reason, Verdict};
 
-/// The files of a message that may be its payload.
+/// Iterates over the files of a message that may be its payload.
 fn payloads(signatures: &[Signature]) -> impl Iterator<Item = &Signature> {
     signatures.iter().filter(|one| is_payload(one))
 }
@@ -94,7 +94,7 @@ pub fn is_good_file(engine: &Engine, signature: &[u8]) -> bool {
     engine.replicas().is_good(feature(signature))
 }
 
-/// The feature that represents a file in the features of good mail: the first 8 bytes of its signature.
+/// Returns the feature that represents a file among the features of good mail: the first 8 bytes of its signature.
 fn feature(signature: &[u8]) -> u64 {
     let mut feature = [0; 8];
     feature.iter_mut().zip(signature).for_each(|(to, from)| *to = *from);

@@ -1,9 +1,10 @@
 //! Recipients of a message: the signatures that count them, and the total of a message.
 //!
 //! Recipients are counted under checksums of the text that DCC's clients send too ([`Scheme::DccBody`],
-//! [`Scheme::DccFuz1`]). So a message has one total, whatever protocol counted its recipients. Checks by Pyzor and
-//! Razor clients, if counted, use the signatures that these clients send. Each signature is counted once for a request,
-//! and the total of a message is that of one of its signatures, never a sum. So no recipient counts twice.
+//! [`Scheme::DccFuz1`]). So a message has one total, regardless of the protocols that counted its recipients. If checks
+//! by Pyzor and Razor clients are counted, they are counted under the signatures that these clients send. Each
+//! signature is counted once per request, and the total of a message is the total of one of its signatures, never a
+//! sum. So no recipient is counted twice.
 
 use bruit_filters::Fingerprint;
 use bruit_signatures::{Scheme, Signature, Signed};
@@ -21,9 +22,9 @@ const COUNTED: [Scheme; 2] = [Scheme::DccBody, Scheme::DccFuz1];
 /// Whitelist entries that match the source of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WhitelistedSource {
-    /// Whether the sender is whitelisted.
+    /// True if the sender is whitelisted.
     pub sender: bool,
-    /// Whether the mailing list is whitelisted.
+    /// True if the mailing list is whitelisted.
     pub list: bool,
 }
 

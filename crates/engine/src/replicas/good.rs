@@ -1,7 +1,7 @@
-//! Features of good mail: the paper's second filter, for texts.
+//! Features of good mail: the paper's second filter, applied to texts.
 //!
-//! A feature is good if two different good messages had it, or one revoked message. There are two generations of
-//! filters: the current one learns, and the previous one still counts, so that features are forgotten gradually.
+//! A feature is good if it occurred in two different good messages or in one revoked message. There are two generations
+//! of filters: the current one learns, and the previous one still counts, so that features are forgotten gradually.
 
 use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
 use bruit_filters::sizing::{Goal, Layout, MembershipPlan};
@@ -18,10 +18,10 @@ pub const GOOD_FEATURES: u64 = 512;
 /// little harm.
 const GOOD_RATE: f64 = 0.01;
 
-/// Maximum space of a message in one filter: 10 bits for each of its features.
+/// Maximum space used by a message in one filter: 10 bits for each of its features.
 pub(crate) const BYTES_PER_MESSAGE: u64 = GOOD_FEATURES * 10 / 8;
 
-/// Error for full filters of good mail: with more features they would report every feature as good.
+/// Error if the filters of good mail are full. With more features, they would report too many others as good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoodIsFull;
 
@@ -58,7 +58,7 @@ fn capacity(messages: u64, bits: u64) -> u64 {
     part(messages, bits, plan(messages).cells)
 }
 
-/// Returns a combined fingerprint that does not depend on the order.
+/// Returns a combined fingerprint of `features` that does not depend on their order.
 pub(crate) fn sum(features: &[Fingerprint]) -> Fingerprint {
     features.iter().fold(Fingerprint::default(), |sum, next| {
         Fingerprint::new(sum.high().wrapping_add(next.high()), sum.low().wrapping_add(next.low()))
@@ -113,8 +113,8 @@ impl Good {
         self.bits() <= plan(messages).cells
     }
 
-    /// Adopts the sizes of the filters that replaced those made by [`new`](Self::new). Returns false if they differ in
-    /// size.
+    /// Recomputes the capacity after the filters were replaced by restored ones. Returns false if these differ in size
+    /// from each other.
     pub(crate) fn recount(&mut self) -> bool {
         let bits = self.bits();
         self.capacity = capacity(self.capacity, bits);
@@ -133,7 +133,7 @@ impl Good {
         self.generations.iter().flat_map(|generation| [&generation.good, &generation.seen])
     }
 
-    /// Starts a generation and clears the one before the last.
+    /// Starts a generation. It reuses the filters of the older one, which are cleared.
     pub(crate) fn turn(&mut self) {
         self.current = 1 - self.current;
         let capacity = self.capacity;

@@ -1,4 +1,4 @@
-//! Encoding of the index without its large arrays.
+//! Encoding of the index of texts, without its large arrays.
 //!
 //! The fields, in this order:
 //!
@@ -9,7 +9,7 @@
 //! | wholes | count, then fingerprint and number (u64) of each, in order |
 //! | good mail | index of the generation that learns (u8, 0 or 1), number of messages that each can still learn (u64) |
 //!
-//! The arrays are written elsewhere: the owner table, and the filters `good` and `seen` of each generation.
+//! The snapshot writes the arrays separately: the owner table, and the filters `good` and `seen` of each generation.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -46,22 +46,27 @@ impl Replicas {
         }
     }
 
-    /// Decodes the output of [`encode`](Self::encode) into a new index, whose arrays are restored afterwards.
+    /// Decodes the output of [`encode`](Self::encode) into a new index. The arrays are restored afterwards.
     pub(crate) fn decode(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
-        let count = reader.count(GENERATIONS_MAX, 16, "the generations of texts")?;
+        let count = reader.count(GENERATIONS_MAX, 16, "the number of generations of texts")?;
         let mut pair = |what| Ok((reader.u64(what)?, reader.u64(what)?));
         self.generations = (0..count).map(|_| pair("a generation of texts")).collect::<Result<_, _>>()?;
-        let count = reader.count(self.records_max, TextRecord::BYTES, "the records of texts")?;
+        let count = reader.count(self.records_max, TextRecord::BYTES, "the number of records of texts")?;
         let records: Result<VecDeque<_>, _> = (0..count).map(|_| TextRecord::decode(reader)).collect();
         self.records.extend(records?);
-        let count = reader.count(wholes_max(self.records_max), 24, "the wholes of texts")?;
-        let mut whole = || Ok((reader.fingerprint("a whole")?, Owner::from_number(reader.u64("a whole")?)));
+        let count = reader.count(wholes_max(self.records_max), 24, "the number of whole texts")?;
+        let mut whole = || {
+            Ok((
+                reader.fingerprint("the fingerprint of a whole text")?,
+                Owner::from_number(reader.u64("the report of a whole text")?),
+            ))
+        };
         self.wholes.extend((0..count).map(|_| whole()).collect::<Result<HashMap<_, _>, _>>()?);
         self.decode_good(reader)
     }
 
     fn decode_good(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
-        let what = "the room for good mail";
+        let what = "the capacity for good mail";
         let capacity = self.good.capacity;
         self.good.current = usize::from(reader.u8(what)?);
         if self.good.current > 1 {

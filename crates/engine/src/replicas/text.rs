@@ -11,13 +11,13 @@ pub const TEXT_FEATURES_PER_QUARTER: usize = 24;
 /// A reported text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text {
-    /// Features of each quarter in the order of storing.
+    /// Features of each quarter, in the order in which they are stored.
     pub(crate) quarters: [Vec<u64>; QUARTERS],
     /// Number of features of the text.
     pub(crate) features: u32,
     /// Hash of the whole text, for texts with few features.
     pub(crate) whole: Option<u64>,
-    /// Whether many of its features are known from good mail.
+    /// True if many of its features are known from good mail.
     pub(crate) is_template: bool,
 }
 
@@ -36,7 +36,8 @@ impl Text {
         key.fingerprint(&bytes)
     }
 
-    /// Returns true if it has too few features to be found and no hash of the whole.
+    /// Returns true if the text could not be found again, because it has too few features and no hash of the whole
+    /// text.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.whole.is_none() && self.quarters.iter().map(Vec::len).sum::<usize>() < STORED_MIN
@@ -69,7 +70,7 @@ impl Text {
         if bits > HAS_WHOLE | IS_TEMPLATE {
             return Err(Malformed::OutOfRange { what: "the flags of a text", value: bits.into() });
         }
-        let whole = if bits & HAS_WHOLE == 0 { None } else { Some(reader.u64("the whole of a text")?) };
+        let whole = if bits & HAS_WHOLE == 0 { None } else { Some(reader.u64("the hash of a whole text")?) };
         let mut quarters: [Vec<u64>; QUARTERS] = Default::default();
         for quarter in &mut quarters {
             let length = usize::from(reader.u8("the length of a quarter")?);

@@ -21,13 +21,14 @@ pub struct ShingleRecord {
     pub weight: i32,
     /// Time of the first write, in hours since the start of 1970.
     pub first_hour: u32,
-    /// Time of the last write.
+    /// Time of the last write, in hours since the start of 1970.
     pub last_hour: u32,
-    /// List that the text is on.
+    /// Number of the list that the text is on.
     pub flag: u8,
     /// Number of its shingles in the table.
     pub(super) stored: u8,
-    /// Whether the number is in use: not if the text was deleted or written again under a later number.
+    /// False if the record is empty: its text was deleted or written again under a later number, or the number was
+    /// skipped.
     pub(super) is_live: bool,
 }
 
@@ -79,8 +80,8 @@ impl ShingleRecord {
 }
 
 impl Records {
-    /// Allocates memory for `records` records, so that nothing grows later. The index is at most 7/12 full: in a fuller
-    /// one, removals would leave tombstones that eventually make it grow.
+    /// Allocates memory for `records` records, so that nothing grows later. The index is at most 7/12 full. In a fuller
+    /// index, removals would leave tombstones, which would eventually make it grow.
     pub(super) fn new(records: usize, front: u64) -> Result<Self, OutOfMemory> {
         Ok(Self { ring: queue(records)?, front, index: table(records.saturating_add(records / 2))? })
     }
@@ -111,7 +112,7 @@ impl Records {
         self.front
     }
 
-    /// Returns the next record number after that of the newest record.
+    /// Returns the number after that of the newest record.
     pub(super) fn end(&self) -> u64 {
         self.front + self.ring.len() as u64
     }
@@ -176,7 +177,7 @@ impl Records {
         if front.checked_add(count as u64).is_none() {
             return Err(Malformed::OutOfRange { what: "the oldest shingle record", value: front });
         }
-        // At most 100 MB, plus the index.
+        // This allocates at most 100 MB, plus the index.
         let mut decoded = Self::new(records, front).unwrap_or_else(|error| panic!("{error}"));
         for at in 0..count as u64 {
             let record = ShingleRecord::decode(reader)?;
@@ -202,8 +203,8 @@ impl Records {
     }
 }
 
-/// Returns the position in the ring buffer of a record number, of which only the low half is given. The position is
-/// unambiguous, because the buffer has fewer than 2^32 entries.
+/// Returns the position of a record in the ring buffer, given the low half of its number. The position is unambiguous,
+/// because the buffer has fewer than 2^32 entries.
 fn place(front: u64, low: u32) -> usize {
     low.wrapping_sub(front as u32) as usize
 }

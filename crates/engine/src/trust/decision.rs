@@ -5,14 +5,14 @@
 //!
 //! - **Listing** a signature that is not revoked requires enough own reporters and no revocation by an own reporter, or
 //!   evidence at [`Level::Block`].
-//! - **Listing a revoked signature** requires more. By own reporters: one more than otherwise, and more than the own
-//!   reporters who revoke it; the usual number if an own reporter withdraws the last anchored revocation by reporting.
-//!   By evidence: a score of `block_score` plus `unrevoke_margin`, the usual number of groups, and at least two more
-//!   anchored groups that report than revoke. Only reports made after the revocation count, because it overruled the
-//!   earlier ones.
-//! - **Revoking** a listed signature is done at once by an own reporter. An anchor revokes it unless a trap reported it
-//!   or own reporters keep it listed. Other reporters revoke it if their revocation lowers evidence that had reached
-//!   [`Level::Block`] below that level and own reporters do not keep it listed.
+//! - **Listing a revoked signature** requires more. By own reporters: one more than usual, and more than the own
+//!   reporters who revoke it. The usual number suffices if an own reporter withdraws the last anchored revocation by
+//!   reporting. By evidence: a score of `block_score` plus `unrevoke_margin`, the usual number of groups, and at least
+//!   two more anchored groups that report than revoke. Only reports made after the revocation count, because it
+//!   overruled the earlier ones.
+//! - **Revoking** a listed signature requires one own reporter. Any other anchor revokes it, too, unless a trap
+//!   reported it or own reporters keep it listed. Other reporters revoke it if their revocation lowers evidence that
+//!   had reached [`Level::Block`] below that level and own reporters do not keep it listed.
 
 use super::evidence::{Level, Vote, VoteEvidence};
 use super::policy::Policy;
@@ -23,7 +23,7 @@ use super::{Change, Claim, Listing};
 pub(super) struct ClaimContext {
     pub(super) vote: Vote,
     pub(super) listing: Listing,
-    /// Whether the nursery still has the evidence that listed the signature.
+    /// True if the nursery still has the evidence that listed the signature.
     pub(super) promoted: bool,
     pub(super) before: VoteEvidence,
     pub(super) after: VoteEvidence,
@@ -74,8 +74,7 @@ const fn own_reporters_hold(policy: &Policy, evidence: &VoteEvidence) -> bool {
 mod tests {
     use super::*;
 
-    /// Returns evidence just sufficient to list a signature again that was revoked by three anchors of almost no
-    /// weight.
+    /// Returns the least evidence that lists a signature again after three anchors of almost no weight revoked it.
     fn enough() -> VoteEvidence {
         VoteEvidence { spam: 10.0, groups: 5, anchored_reports: 5, anchored_revokes: 3, ..VoteEvidence::default() }
     }

@@ -53,10 +53,11 @@ impl Trust {
         }
     }
 
-    /// Decodes the output of [`encode`](Self::encode), into tables of `bytes` of memory.
+    /// Decodes the output of [`encode`](Self::encode) into tables that use `bytes` bytes of memory.
     ///
     /// # Errors
-    /// [`Malformed`] if the input is not a valid state, or does not fit because `bytes` is smaller than before.
+    /// [`Malformed`] if the input is not a valid state, or does not fit because `bytes` is smaller than when it was
+    /// encoded.
     ///
     /// # Panics
     /// See [`new`](Self::new).
@@ -66,7 +67,7 @@ impl Trust {
         Ok(trust)
     }
 
-    /// Decodes a state into an empty one of the same policy and size.
+    /// Decodes a state into empty tables with the same policy and size.
     ///
     /// # Errors
     /// [`Malformed`]; the state must then be discarded.
@@ -198,7 +199,7 @@ fn read_entry(reader: &mut Reader<'_>) -> Result<NurseryEntry, Malformed> {
     let standing = read_standing(reader)?;
     let flags = read_flags(reader, SETTLED | PROMOTED)?;
     let promoted = if flags & PROMOTED != 0 { Some(Time(reader.u64(WHAT)?)) } else { None };
-    // The charged group follows later.
+    // The group that is charged is decoded later.
     let nobody = Reporter { id: 0, standing, group: 0 };
     let mut entry = NurseryEntry::new(first, fingerprint, &nobody);
     (entry.last, entry.promoted, entry.settled) = (last, promoted, flags & SETTLED != 0);
@@ -300,7 +301,8 @@ fn read_tiers(reader: &mut Reader<'_>, nursery: &mut Nursery) -> Result<(), Malf
     placed.finish()
 }
 
-/// Returns the number of each slot, its position by age. In tables just decoded, number and slot are the same.
+/// Returns the number of the entry in each slot: its position by age. In tables that were just decoded, number and slot
+/// are the same.
 fn numbers(nursery: &Nursery) -> Vec<u32> {
     let mut numbers = vec![0; nursery.entries_max() as usize];
     for (number, slot) in (0..).zip(nursery.by_age()) {

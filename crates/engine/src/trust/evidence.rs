@@ -12,21 +12,21 @@ use super::{Claim, Reporter, Standing};
 pub(super) struct Vote {
     pub(super) reporter: u64,
     pub(super) group: u64,
-    /// Weight in parts of 1/1024 when the claim was made.
+    /// Weight when the claim was made, in units of 1/1024.
     pub(super) weight: u16,
     pub(super) claim: Claim,
     pub(super) standing: Standing,
-    /// Whether the claim was made before the signature was listed or, for a revocation, before an anchor had revoked
+    /// True if the claim was made before the signature was listed or, for a revocation, before an anchor had revoked
     /// it.
     pub(super) early: bool,
-    /// Whether a later change of the books overruled the vote. The vote is then no longer evidence, but is still
+    /// True if a later change of the books overruled the vote. The vote is then no longer evidence, but is still
     /// settled.
     pub(super) overruled: bool,
-    /// Whether the reporter has been credited or debited for the vote.
+    /// True if the reporter has been credited or debited for the vote.
     pub(super) settled: bool,
 }
 
-/// Number of tiers of entries, by the best of their votes. Lower tiers are evicted first.
+/// Number of tiers of entries. An entry's best vote determines its tier, and lower tiers are evicted first.
 pub(super) const TIERS: usize = 4;
 
 impl Vote {
@@ -64,7 +64,7 @@ impl Vote {
         }
     }
 
-    /// Returns the order in which votes are dropped when there are too many, the lowest first.
+    /// Returns the rank of the vote. When there are too many votes, those of the lowest rank are dropped first.
     pub(super) const fn rank(&self) -> (bool, u16) {
         (self.standing.is_anchor(), self.weight)
     }
@@ -103,12 +103,12 @@ pub struct VoteEvidence {
     pub own_reports: u32,
     /// Number of own reporters who revoke.
     pub own_revokes: u32,
-    /// Whether a trap reports.
+    /// True if a trap reports.
     pub trap: bool,
 }
 
 impl VoteEvidence {
-    /// Sums these votes, and sorts them.
+    /// Sums the votes that are not overruled. Removes the others from `votes` and sorts it.
     pub(super) fn of(policy: &Policy, votes: &mut Vec<Vote>) -> Self {
         votes.retain(|vote| !vote.overruled);
         let own = |claim| count(votes.iter().filter(|vote| vote.is_own() && vote.claim == claim).count());
@@ -132,19 +132,20 @@ impl VoteEvidence {
         evidence
     }
 
-    /// Returns the evidence for spam less that for ham.
+    /// Returns the evidence for spam minus the evidence for ham.
     #[must_use]
     pub fn score(&self) -> f64 {
         self.spam - self.ham
     }
 
-    /// Returns the score for listing. If enough anchors report, unanchored revocations no longer count.
+    /// Returns the score that is compared with the threshold for listing. If enough anchors report, unanchored
+    /// revocations are ignored.
     pub(super) fn block_score(&self, policy: &Policy) -> f64 {
         let beyond_doubt = self.anchored_reports >= policy.anchors_beyond_doubt;
         self.spam - if beyond_doubt { self.ham_anchored } else { self.ham }
     }
 
-    /// Returns the level of the evidence by rule 4 of the scheme.
+    /// Returns the level of the evidence by rule 4 of `docs/trust.md`.
     fn level_by(&self, policy: &Policy) -> Level {
         let undisputed = self.anchored_revokes == 0 || self.trap;
         if self.block_score(policy) >= policy.block_score
@@ -169,7 +170,7 @@ struct Ledger {
 }
 
 impl Ledger {
-    /// Adds the votes of one group. Its heaviest vote counts, and the group is anchored if any vote is.
+    /// Adds the votes of one group. Only its heaviest vote counts, and the group is anchored if any of its votes is.
     fn add(&mut self, voices: &[Vote]) {
         let weight = voices.iter().map(|vote| vote.weight).max().unwrap_or_default();
         let anchored = voices.iter().any(Vote::is_anchored);
@@ -195,8 +196,8 @@ fn ledgers(votes: &mut [Vote]) -> (Ledger, Ledger) {
 /// Returns the judgement of anchors in groups other than `group`: spam ([`Claim::Report`]), ham, or `None` if they are
 /// tied.
 ///
-/// A trap is always right; otherwise the side with more anchored groups is. Overruled votes count too. `votes` must be
-/// sorted by claim and group.
+/// If a trap reports, the judgement is spam; otherwise it is the claim of the majority of anchored groups. Overruled
+/// votes count too. `votes` must be sorted by claim and group.
 pub(super) fn truth_without(votes: &[Vote], group: u64) -> Option<Claim> {
     if votes.iter().any(|vote| vote.group != group && is_trap_report(vote)) {
         return Some(Claim::Report);
@@ -223,12 +224,12 @@ fn is_trap_report(vote: &Vote) -> bool {
     vote.standing == Standing::Trap && vote.claim == Claim::Report
 }
 
-/// Converts a sum of weights to a number.
+/// Converts a sum of weights from units of 1/1024.
 fn sum(parts: u32) -> f64 {
     f64::from(parts) / WEIGHT_PARTS
 }
 
-/// Converts a number of votes, which are bounded.
+/// Converts a number of votes, which is bounded.
 fn count(number: usize) -> u32 {
     u32::try_from(number).expect("votes are bounded")
 }

@@ -1,8 +1,8 @@
-//! Groups charged for entries of the nursery, and the number of entries that each group made today.
+//! Groups charged for entries of the nursery, and the number of entries that each group added today.
 //!
 //! The table can hold one more group than there are entries, so it always finds a group without entries to evict. The
-//! one that lost its last entry first is evicted first. So a flood of new groups resets at most the daily counts of
-//! other groups.
+//! group that has been without entries the longest is evicted first. So the worst effect of a flood of new groups is to
+//! reset the daily counts of other groups.
 
 use bruit_filters::OutOfMemory;
 use hashbrown::HashTable;
@@ -60,7 +60,7 @@ impl Groups {
         self.groups.slots_max()
     }
 
-    /// Returns the number of entries that a group made on this day. A clock that was set back does not reset it.
+    /// Returns the number of entries that a group added on this day. Setting the clock back does not reset it.
     pub(super) fn inserts(&self, id: u64, day: u64) -> u32 {
         self.find(id).map(|slot| &self.groups[slot]).filter(|group| group.day >= day).map_or(0, |group| group.inserts)
     }

@@ -31,7 +31,7 @@ pub(super) struct NurseryEntry {
     pub(super) revoke_count: u32,
     /// Sums of the votes, stored so that checks need not compute them.
     pub(super) evidence: VoteEvidence,
-    /// Group that is charged for the entry, and the standing of its reporter.
+    /// Group that is charged for the entry. `charged_as` is the standing of its reporter.
     pub(super) group: u64,
     pub(super) charged_as: Standing,
     pub(super) settled: bool,
@@ -94,8 +94,8 @@ pub(super) struct Nursery {
     scratch: Vec<Vote>,
 }
 
-/// The slot of an entry, and part of its fingerprint to recognise a mismatch without reading the slot: one check in
-/// nine meets the place of another entry.
+/// The slot of an entry, and a part of its fingerprint. One lookup in nine meets another entry's place; comparing this
+/// part first recognises most mismatches without reading the slot.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     slot: u32,
@@ -118,7 +118,7 @@ impl Nursery {
 
     /// Allocates memory for `entries_max` entries.
     pub(super) fn new(policy: &Policy, entries_max: u32) -> Result<Self, OutOfMemory> {
-        // One signature must not be able to hold all votes, or no entry could be evicted for a new one.
+        // One signature must not be able to use all memory for votes, or no other entry could be evicted to make room.
         let votes_max = (entries_max * VOTES_PER_ENTRY).max(policy.votes_max * 2);
         Ok(Self {
             entries: Slab::new(entries_max)?,
@@ -178,9 +178,9 @@ impl Nursery {
         self.vote_links.iter(&entry.votes).map(|slot| &self.votes[slot])
     }
 
-    /// Checks that a group may make another entry today. Own reporters and traps are limited by their shares of the
-    /// books instead, whose refusals the operator sees. In the nursery they can only evict their own entries and those
-    /// of lower tiers.
+    /// Checks that a group may add another entry today. Own reporters and traps are limited by their shares of the
+    /// books instead, because the operator sees when those are used up. In the nursery they can only evict their own
+    /// entries and those of lower tiers.
     pub(super) fn admit(&self, policy: &Policy, now: Time, reporter: &Reporter) -> Result<(), NurseryRefusal> {
         if matches!(reporter.standing, Standing::Own | Standing::Trap) {
             return Ok(());
@@ -192,7 +192,7 @@ impl Nursery {
         Ok(())
     }
 
-    /// Makes an entry for an unknown signature, for a claim that will put it into `tier`.
+    /// Adds an entry for an unknown signature. The claim about it will put the entry into `tier`.
     pub(super) fn insert(
         &mut self,
         policy: &Policy,
@@ -215,7 +215,7 @@ impl Nursery {
         Ok(slot)
     }
 
-    /// Adds an entry as the newest of its kind. The caller must charge a group for it.
+    /// Adds an entry as the newest one. The caller must charge a group for it.
     pub(super) fn append(&mut self, entry: NurseryEntry) -> u32 {
         let slot = self.entries.insert(entry);
         let entries = &self.entries;
@@ -299,7 +299,7 @@ impl Nursery {
         self.unsettled.first()
     }
 
-    /// Returns the entry that was settled first.
+    /// Returns the entry that was settled longest ago.
     pub(super) fn oldest_settled(&self) -> Option<u32> {
         self.settled.first()
     }
@@ -326,7 +326,8 @@ impl Nursery {
         self.entries.remove(slot);
     }
 
-    /// Iterates over the slots of all entries: settled ones, then the others, each in their order.
+    /// Iterates over the slots of all entries: settled ones in the order of settlement, then the others in the order of
+    /// creation.
     pub(super) fn by_age(&self) -> impl Iterator<Item = u32> {
         self.age_links.iter(&self.settled).chain(self.age_links.iter(&self.unsettled))
     }
@@ -382,7 +383,7 @@ impl Nursery {
         oldest.inspect(|&slot| self.remove(slot)).is_some()
     }
 
-    /// Charges the voter's group instead if the entry was charged to a lower class.
+    /// Charges the voter's group for an entry that is charged to a group of a lower class.
     fn recharge(&mut self, policy: &Policy, slot: u32, vote: &Vote) {
         let entry = self.entries[slot];
         if vote.standing.class() <= entry.charged_as.class() {
@@ -399,8 +400,8 @@ impl Nursery {
     }
 
     /// Reduces the entries charged to a group to its share. The oldest ones are charged to other groups that voted on
-    /// them and are below their own shares, or else removed. Without the transfer, a group could remove signatures that
-    /// others voted on: it would claim them first and then exceed its share.
+    /// them and are below their own shares, or else removed. Without this transfer, a group could remove signatures
+    /// that others voted on, by claiming them first and then exceeding its share.
     fn enforce_share(&mut self, policy: &Policy, group: u64, standing: Standing) {
         while self.groups.charged(group) >= policy.share(standing, self.entries_max()) {
             let oldest = self.groups.oldest(group).expect("a group over its share has an entry");

@@ -6,7 +6,7 @@
 use super::Standing;
 use crate::time::Time;
 
-/// Upper limit for `votes_max`: evidence is summed again with every claim.
+/// Upper limit for `votes_max`, because evidence is summed again with every claim.
 pub const VOTES_MAX: u32 = 256;
 
 /// Upper limit for half-lives, lifetime and time to settlement, in days.
@@ -36,7 +36,8 @@ pub struct Policy {
     pub weight_max: f64,
     /// Factor for evidence of ham: a false listing costs more than a missed one.
     pub ham_factor: f64,
-    /// Maximum of unanchored evidence for spam. Below `block_score`, so that patience alone never lists a signature.
+    /// Maximum of unanchored evidence for spam. It is below `block_score`, so that patient attackers alone never list a
+    /// signature.
     pub unanchored_spam_max: f64,
     /// Maximum of unanchored evidence for ham, so that farmed identities cannot suppress reports by anchors.
     pub unanchored_ham_max: f64,
@@ -50,13 +51,13 @@ pub struct Policy {
     pub block_groups: u32,
     /// Minimum number of anchored groups for listing. Protects against identities that earned trust by echoing others.
     pub block_anchors: u32,
-    /// Number of anchored reports at which unanchored revocations can no longer prevent a listing.
+    /// Minimum number of anchored reports with which unanchored revocations can no longer prevent a listing.
     pub anchors_beyond_doubt: u32,
     /// Score required beyond `block_score` to list a revoked signature, so that revocations do not flap.
     pub unrevoke_margin: f64,
-    /// Number of different own reporters who list a signature for this site at once. Sites with many users raise it.
+    /// Number of own reporters whose reports list a signature at once. Sites with many users should raise it.
     pub own_reports_needed: u32,
-    /// Seconds from the first claim about a signature to its settlement, which leave anchors time to claim.
+    /// Seconds from the first claim about a signature to its settlement. Until then, anchors can make their claims.
     pub settle_after: u64,
     /// Credit for a confirmed claim made before the signature was listed (for a revocation: before an anchor revoked
     /// it). Later claims earn nothing, so that echoing does not pay.
@@ -75,8 +76,8 @@ pub struct Policy {
     pub stranger_inserts_daily: u32,
     /// Maximum number of new entries of a group of accounts or a pinned peer per day.
     pub group_inserts_daily: u32,
-    /// Unused: formerly the maximum number of new entries of own reporters and traps per day, who are now limited by
-    /// their shares of the books. Kept for the encoding of policies.
+    /// Unused, and kept only for the encoding of policies: own reporters and traps are limited by their shares of the
+    /// books.
     pub own_inserts_daily: u32,
     /// Seconds from the first claim about a signature to the removal of its entry.
     pub nursery_life: u64,
@@ -124,7 +125,7 @@ impl Default for Policy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
-    /// A number is not finite, negative or too large.
+    /// A number is too small, too large or not finite.
     #[error("{field} is out of range")]
     OutOfRange {
         /// Name of the field.
@@ -228,7 +229,8 @@ impl Policy {
         }
     }
 
-    /// Returns how many of `entries_max` entries may be charged to the group of a reporter with this standing.
+    /// Returns the maximum number of entries, out of `entries_max`, that may be charged to the group of a reporter with
+    /// this standing.
     pub(super) fn share(&self, standing: Standing, entries_max: u32) -> u32 {
         let share = match standing {
             Standing::Stranger | Standing::Account | Standing::Pinned => self.group_share,

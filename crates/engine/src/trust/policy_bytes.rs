@@ -1,12 +1,13 @@
 //! Encoding of a policy: 31 numbers of 8 bytes each, in the order of the fields. It is part of the state, because the
-//! same events have other effects under another policy.
+//! same events have different effects under different policies.
 //!
-//! The 21st number was the credit for an echo. It is still written with its old value, and ignored on decoding.
+//! The 21st number, the credit for an echo in old policies, is unused. It is always written with the same value, and
+//! ignored on decoding.
 
 use super::Policy;
 use crate::codec::{Malformed, Reader};
 
-/// The number in the place of the former credit for an echo.
+/// The value written for the unused number.
 const ECHO_CREDIT_BEFORE: f64 = 0.1;
 
 impl Policy {

@@ -1,17 +1,17 @@
 //! Precision of reporters, and the resulting weights of their claims.
 //!
-//! The results are identical on every machine, to the last bit: journals are replayed and the states compared. So
-//! credits are whole millionths, decay is a multiplication by a fixed-point factor, and the logarithm uses only `+ - *
-//! /` and the square root, for which IEEE 754 specifies the rounding. (`f64::ln` and `f64::powf` come from the system's
-//! library and may differ.)
+//! The results are identical on every machine, to the last bit, because journals are replayed and the resulting states
+//! compared. So credits are whole millionths, decay is a multiplication by a fixed-point factor, and the logarithm uses
+//! only `+ - * /` and the square root, for which IEEE 754 specifies the rounding. (`f64::ln` and `f64::powf` come from
+//! the system's library and may differ.)
 
-/// Credits and debits are stored in millionths.
+/// Number of stored units in a credit or debit of 1.
 const MILLION: f64 = 1_000_000.0;
 
-/// Weights are stored in this fraction of one. A power of two, so that sums of weights are exact in any order.
+/// Number of stored units in a weight of 1. It is a power of two, so that sums of weights are exact in any order.
 pub(super) const WEIGHT_PARTS: f64 = 1024.0;
 
-/// Fraction bits of a fixed-point factor.
+/// Number of fraction bits of a fixed-point factor.
 const FACTOR_BITS: u32 = 32;
 
 /// Number of half-lives after which any 32-bit value has decayed to 0.
@@ -19,7 +19,7 @@ const HALF_LIVES_MAX: u64 = 33;
 
 /// Converts a credit or debit to millionths.
 pub(super) fn millionths(value: f64) -> u32 {
-    // Saturates; policies stay far below the maximum.
+    // The conversion saturates, but the values of policies are far below the maximum.
     (value * MILLION).round() as u32
 }
 
@@ -77,7 +77,7 @@ pub(super) fn precision(good: u32, bad: u32, prior: (f64, f64)) -> f64 {
     (a / sum - deviation).max(0.0)
 }
 
-/// Returns the log-odds of a precision, clamped to 0 and `weight_max`, in parts of 1/1024, rounded down.
+/// Returns the log-odds of a precision, clamped to the range from 0 to `weight_max`, in units of 1/1024, rounded down.
 pub(super) fn weight(precision: f64, weight_max: f64) -> u16 {
     if precision <= 0.5 {
         return 0;

@@ -31,7 +31,7 @@ pub(super) enum VoteOutcome {
     Unconfirmed,
 }
 
-/// The record of one reporter on a day.
+/// The record of one reporter, as of a day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReporterRecord {
     pub(super) id: u64,
@@ -41,7 +41,7 @@ pub(super) struct ReporterRecord {
     /// Credits and debits beyond the prior, in millionths.
     pub(super) good: u32,
     pub(super) bad: u32,
-    /// Credits earned on that day.
+    /// Credits earned on `day`.
     pub(super) credited: u32,
     pub(super) confirmed: u32,
     pub(super) refuted: u32,
@@ -135,7 +135,7 @@ impl Reporters {
         self.records.slots_max()
     }
 
-    /// Returns the current weight of a claim by this reporter, in parts of 1/1024.
+    /// Returns the current weight of a claim by this reporter, in units of 1/1024.
     pub(super) fn weight(&self, policy: &Policy, now: Time, reporter: &Reporter) -> u16 {
         match (reporter.standing, self.find(reporter.id)) {
             (Standing::Stranger, _) => 0,
@@ -149,7 +149,7 @@ impl Reporters {
         }
     }
 
-    /// Returns the public record of a reporter.
+    /// Returns the record of a reporter in its public form.
     pub(super) fn view(&self, policy: &Policy, now: Time, id: u64) -> Option<ReporterView> {
         let record = self.records[self.find(id)?].on(now.day(), self.decays);
         let precision = record.precision(policy, record.standing);

@@ -8,7 +8,7 @@ use bruit_filters::OutOfMemory;
 
 use crate::memory::vector;
 
-/// The value of a link to no slot.
+/// The link value for "no slot".
 const NONE: u32 = u32::MAX;
 
 /// Values in numbered slots.
@@ -98,7 +98,7 @@ impl SlotList {
     }
 }
 
-/// The neighbours of every slot. Each slot is in at most one chain of a kind.
+/// The neighbours of every slot. Several chains can share these links, but a slot is in at most one of them.
 #[derive(Debug)]
 pub(super) struct Links(Vec<[u32; 2]>);
 
@@ -110,7 +110,7 @@ impl Links {
         Ok(Self(links))
     }
 
-    /// Appends a slot that is in no chain of this kind.
+    /// Appends a slot that is in no chain of these links.
     pub(super) fn push(&mut self, chain: &mut SlotList, slot: u32) {
         self.0[slot as usize] = [chain.last, NONE];
         match some(chain.last) {
@@ -146,14 +146,14 @@ fn some(slot: u32) -> Option<u32> {
     (slot != NONE).then_some(slot)
 }
 
-/// Mixes an id for use in a hash table. Ids are keyed hashes already, but those of tests are small numbers.
+/// Mixes an id for use in a hash table. Real ids are keyed hashes, but the ids in tests are small numbers.
 pub(super) const fn spread(id: u64) -> u64 {
     let mixed = (id ^ (id >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ (mixed >> 29)
 }
 
-/// Returns the capacity of a hash table of slots that never grows: hashbrown removes tombstones in place while at most
-/// half of the capacity is used, and doubles the table otherwise.
+/// Returns a capacity with which a hash table of `slots_max` slots never grows. Hashbrown removes tombstones in place
+/// if at most half of the capacity is in use; otherwise it doubles the table.
 pub(super) const fn table_capacity(slots_max: u32) -> usize {
     slots_max as usize * 2
 }

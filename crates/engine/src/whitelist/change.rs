@@ -16,9 +16,9 @@ use bruit_filters::Fingerprint;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhitelistChange {
-    /// Ignores claims about a signature.
+    /// Whitelists a signature: claims about it are ignored.
     List(Fingerprint, ListAuthor),
-    /// Stops ignoring claims about a signature.
+    /// Removes a signature from the whitelist.
     Unlist(Fingerprint),
     /// Whitelists a sender or mailing list by pattern.
     AddSender(Box<[u8]>),
@@ -26,7 +26,7 @@ pub enum WhitelistChange {
     RemoveSender(Box<[u8]>),
 }
 
-/// Maximum length of an encoded pattern. The list itself decides which patterns are valid.
+/// Maximum length of an encoded pattern. [`Senders`](super::Senders) decides which patterns are valid.
 const PATTERN_BYTES_MAX: usize = 2 * SENDER_BYTES_MAX;
 
 impl WhitelistChange {

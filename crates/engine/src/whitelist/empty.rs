@@ -1,7 +1,8 @@
-//! Signatures of empty content, which all messages without text, senders or content share.
+//! Signatures of empty content, such as an empty text or an empty header field. All messages with the same empty
+//! content share them.
 //!
-//! They collect the reports of unrelated messages: the counts of Pyzor's are so high that SpamAssassin ignores counts
-//! above a million. So they are never counted.
+//! They are never counted, because they would collect the reports of unrelated messages. In Pyzor, their counts are so
+//! high that SpamAssassin ignores counts above a million.
 
 use bruit_filters::{Fingerprint, FingerprintKey};
 use bruit_signatures::Scheme;

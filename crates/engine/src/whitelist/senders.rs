@@ -1,5 +1,5 @@
-//! Whitelisted senders: addresses, domains, and all subdomains of a domain; and mailing lists, whose mail is never
-//! bulk.
+//! Whitelisted senders (addresses, domains, and all subdomains of a domain) and whitelisted mailing lists, whose mail
+//! is never bulk.
 
 use std::collections::BTreeSet;
 
@@ -36,8 +36,8 @@ const LIST: &[u8] = b"list:";
 pub enum SenderError {
     /// The pattern is neither an address nor a domain nor a mailing list.
     #[error(
-        "invalid pattern: expected an address, a domain like 'example.org', its subdomains like '.example.org', or a mailing \
-         list like 'list:announce.example.org'"
+        "invalid pattern: expected an address, a domain like 'example.org', its subdomains like '.example.org', or a \
+         mailing list like 'list:announce.example.org'"
     )]
     NotAPattern,
     /// The pattern is longer than [`SENDER_BYTES_MAX`].
@@ -180,7 +180,7 @@ fn normalised_list(pattern: &[u8]) -> Result<Vec<u8>, SenderError> {
     if is_list { Ok(pattern.to_ascii_lowercase()) } else { Err(SenderError::NotAPattern) }
 }
 
-/// Returns true for bytes that can be part of a normal form. The syntax characters of patterns cannot.
+/// Returns true if a byte can be part of a normal form. The syntax characters of patterns cannot.
 fn is_allowed(byte: &u8) -> bool {
     *byte > b' ' && !matches!(byte, b'*' | b'<' | b'>' | 0x7f)
 }

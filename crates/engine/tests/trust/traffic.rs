@@ -105,7 +105,7 @@ pub(crate) struct Attack {
     pub(crate) identities: usize,
     /// Number of independence groups.
     pub(crate) groups: usize,
-    /// Whether the identities echoed others for the thirty days before.
+    /// True if the identities echoed others for the thirty days before.
     pub(crate) farmed: bool,
     pub(crate) aim: Aim,
     /// Reach of bulk ham that is not a target.

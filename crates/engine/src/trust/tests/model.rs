@@ -15,7 +15,7 @@ struct Said {
     claim: Claim,
     weight: f64,
     early: bool,
-    /// Whether no later change of the books overruled it.
+    /// True if no later change of the books overruled it.
     counts: bool,
     settled: bool,
 }
