@@ -1,4 +1,5 @@
-//! Measures on real mail how often the bulk book reports a message as bulk that is not: f_dcc of Yan and Cho.
+//! Measures on real mail how often the bulk book reports a message as bulk that is not. Yan and Cho call this rate
+//! f_dcc.
 //!
 //! ```sh
 //! cargo run --release -p bruit-engine --example bulk_on_mail -- FOLDER...
@@ -6,10 +7,10 @@
 //!
 //! Reads every message below the folders, one per file; a folder with `ham` in its name contains good mail, any other
 //! folder contains spam. Each message is signed as a DCC client would (body and Fuz1) and is given a number of
-//! recipients at one site, see [`Recipients`]. Other messages with the same distribution of recipients fill the book to
-//! a given number of signatures over seven days, delivery by delivery in random order, through [`Engine::apply`]. Then
-//! every signature of the real mail below the threshold is looked up, and many signatures that were never counted. The
-//! same arguments print the same table.
+//! recipients at one site (see [`Recipients`]). Other messages with the same distribution of recipients fill the book
+//! to a given number of signatures over seven days, delivery by delivery in random order, through [`Engine::apply`].
+//! Then the example looks up every signature of the real mail that is below the threshold, and many signatures that
+//! were never counted. The same arguments print the same table.
 
 #![expect(clippy::print_stdout, reason = "it prints a table")]
 
@@ -34,13 +35,15 @@ use rand::{RngExt as _, SeedableRng as _};
 
 const SEED: u64 = 2006;
 const THRESHOLD: u32 = 20;
-/// Number of signatures looked up that were never counted. Lookups are cheap, and rare events need many.
+/// Number of signatures that are looked up although they were never counted. It is large because false positives are
+/// rare.
 const STRANGERS: u64 = 2_000_000;
-/// Number of deliveries of a message counted one by one; the others are counted by one report.
+/// Maximum number of deliveries of a message that are counted one by one; the others are counted by a single report.
 const SINGLE_DELIVERIES: u32 = 30;
 /// Maximum number of recipients of a message at one site.
 const RECIPIENTS_MAX: f64 = 100_000.0;
-/// Cells per line in one generation, and cells per key: `bruit_filters::ring::CountsRing`.
+/// Cells per line in one generation, as in `bruit_filters::ring::CountsRing`. `KEY_CELLS` is the number of cells per
+/// key.
 const LINE_CELLS: u64 = 16;
 const KEY_CELLS: u32 = 4;
 /// The start of an epoch of both books.
@@ -158,14 +161,14 @@ struct Run<'m> {
     mail: &'m [Mail],
     engine: Engine,
     random: ChaCha8Rng,
-    /// Recipients of the real signatures.
+    /// True number of recipients of each signature of the real mail.
     truth: HashMap<Fingerprint, u32>,
     next_other: u64,
     insertions: u64,
     bulk_signatures: u64,
     /// Recipients of other signatures below the threshold.
     others: Vec<(Fingerprint, u32)>,
-    /// Number of deliveries not counted, or not beyond fifteen, because the book was full.
+    /// Number of deliveries that were not counted because the book was full, or not beyond fifteen.
     refused: u64,
 }
 
@@ -194,7 +197,8 @@ impl<'m> Run<'m> {
         run
     }
 
-    /// Counts the deliveries of a day: a seventh of the real mail, and others up to a seventh of the signatures.
+    /// Counts the deliveries of a day: a seventh of the real mail, and other messages until a seventh of the signatures
+    /// is reached.
     fn count_day(&mut self, day: u64) {
         let now = Time(START.0 + day * Time::DAY);
         while !matches!(
@@ -220,7 +224,7 @@ impl<'m> Run<'m> {
     }
 
     fn deliver(&mut self, now: Time, today: HashMap<Fingerprint, u32>) {
-        // Sorted, because the order of a hash map differs from run to run and the table must not.
+        // Sort, because the order of a hash map differs from run to run, but the printed table must not.
         let mut today: Vec<_> = today.into_iter().collect();
         today.sort_unstable_by_key(|(fingerprint, _)| fingerprint.high());
         self.insertions += today.iter().map(|&(_, count)| u64::from(count)).sum::<u64>();

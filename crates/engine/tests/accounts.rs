@@ -51,7 +51,7 @@ fn reporter_id(engine: &Engine, name: &[u8]) -> u64 {
     engine.accounts().get(Protocol::Razor, name).expect("an account").reporter_id(name, &KEY)
 }
 
-/// Makes an account report signatures that traps report after it, and settles these claims.
+/// Makes an account report signatures before traps report them, and settles these claims.
 fn confirm(engine: &mut Engine, name: &[u8], signatures: std::ops::Range<u32>) {
     let now = engine.now();
     let account =
@@ -173,7 +173,7 @@ fn a_quarter_of_the_table_is_reserved_for_accounts_of_the_operator() {
         assert_eq!(engine.apply(&event), Outcome::Done);
     }
     assert!((0..capacity).all(|number| has(&engine, &name(number))));
-    // From now on, each new account evicts a self-registered one, until none is left.
+    // The table is full: each new account evicts a self-registered one, until none is left.
     for number in capacity..capacity + limit {
         let event = register_as(Registration::Operator, at(number), &name(number));
         assert_eq!(engine.apply(&event), Outcome::Done);

@@ -32,7 +32,8 @@ fn claim(now: Time, claim: Claim) -> Event {
     Event::Claim { by: by(now, Standing::Own, 1), claim, flag: 0, fingerprints: vec![fingerprint(SPAM)] }
 }
 
-/// A report made at any time of an epoch is found until six epochs later, and is gone seven epochs later.
+/// A report is found for the following six epochs, regardless of the time within its epoch, and has expired after
+/// seven.
 #[test]
 fn a_report_is_found_until_its_window_ends_and_no_epoch_longer() {
     for into_epoch in [0, 1, SPAM_EPOCH / 2, SPAM_EPOCH - 1] {
@@ -92,8 +93,8 @@ fn texts_and_shingles_age_like_the_spam_book() {
     }
 }
 
-/// Features of good mail are forgotten within seven epochs: a word of last month's newsletters may be this month's
-/// spam.
+/// Features of good mail are forgotten after at most fourteen epochs, because a phrase from an old newsletter may occur
+/// in new spam.
 #[test]
 fn features_of_good_mail_expire() {
     let mut engine = engine();
@@ -110,8 +111,8 @@ fn features_of_good_mail_expire() {
     assert!(counts(&engine));
 }
 
-/// A server catches up in bounded steps after any downtime, and reports its arrival only then. Decades, as after a
-/// founding with a clock at 1970, take no longer than one window.
+/// After any downtime, a server catches up in bounded steps, and reports its arrival only at the end. A gap of decades,
+/// as after a start with a clock at 1970, takes no more steps than one window.
 #[test]
 fn a_clearinghouse_stopped_for_decades_catches_up() {
     let ticks_to = |now: Time| {
@@ -131,7 +132,8 @@ fn a_clearinghouse_stopped_for_decades_catches_up() {
     assert!(window > 10 && decades <= window + 2, "{decades} ticks instead of {window}");
 }
 
-/// A claim accepted before the books have caught up would go into an old generation and expire with it.
+/// Claims are refused until the books have caught up. Otherwise they would be put in an old generation and expire with
+/// it.
 #[test]
 fn claims_wait_until_the_books_have_caught_up() {
     let mut engine = engine();
@@ -215,7 +217,7 @@ fn listings_that_anchors_still_report_do_not_age() {
     assert!(!is_spam(&engine));
 }
 
-/// A signature called good before it was ever listed stays good after the nursery has removed that claim.
+/// A signature that was called good before it was ever listed stays good after the nursery has removed that claim.
 #[test]
 fn an_own_revocation_before_any_listing_is_kept() {
     let mut engine = engine();
@@ -257,7 +259,8 @@ fn a_revocation_holds_at_once_and_outlives_the_listing() {
     }
 }
 
-/// One own report lists, one own revocation revokes, and then two own reports are needed to list again.
+/// One own report lists a signature, and one own revocation revokes it. Then two own reports are needed to list it
+/// again.
 #[test]
 fn listing_a_revoked_signature_again_needs_two_own_reports() {
     let mut engine = engine();
@@ -295,7 +298,8 @@ fn a_relisted_signature_can_be_revoked_again() {
     assert!(!is_spam(&engine), "and in the next");
 }
 
-/// A revocation that trusted reporters still dispute does not lapse, so waiting for its end does not help.
+/// A revocation does not lapse while trusted reporters still dispute it, so one user cannot list the signature again by
+/// waiting.
 #[test]
 fn a_contested_revocation_does_not_lapse() {
     let mut engine = engine();

@@ -131,7 +131,8 @@ fn many_recipients_make_a_message_bulk() {
     assert_eq!((verdict.kind, verdict.bulk_count), (Kind::Unknown, 20));
 }
 
-/// Counts past fifteen need records, which are few: accounts that used them up would make all such counts too high.
+/// Counts past fifteen need records, which are scarce. Accounts that used up the records would make all such counts too
+/// high.
 #[test]
 fn accounts_are_believed_few_recipients_at_a_time() {
     let mut engine = engine();
@@ -149,7 +150,7 @@ fn accounts_are_believed_few_recipients_at_a_time() {
     assert_eq!(count(by(weighty.now, Standing::Own, 1), 3, MANY), MANY);
 }
 
-/// A group that counts for a whole site uses up its own share of a day and leaves other groups theirs.
+/// A group that counts for a whole site can use up its own daily share, but not the shares of other groups.
 #[test]
 fn no_group_fills_the_bulk_book_alone() {
     let mut engine = engine();
@@ -215,7 +216,7 @@ fn explanations_have_no_date_before_the_founding() {
 
     let restored = common::restore(&common::snapshot(&mut engine)).with_founded(founded);
     assert_dates(&restored, founded);
-    // Later generations report their own start.
+    // Claims in later generations are explained with the start of their generation.
     let later = Time(START.0 + 2 * common::SPAM_EPOCH);
     common::tick(&mut engine, later);
     engine.apply(&Event::Claim {
@@ -251,7 +252,7 @@ fn copies_of_a_reported_text_are_found_although_it_was_close_to_another() {
     let syllables: Vec<String> =
         "bdfgkmnprs".chars().flat_map(|first| "aeou".chars().map(move |second| format!("{first}{second}"))).collect();
     let word = |at: usize| format!("{}{}ta ", syllables[at / syllables.len()], syllables[at % syllables.len()]);
-    // With a footer whose features a check counts and a report does not store.
+    // Add a footer. A check counts its features, but a report does not store them.
     let message = |start: usize| {
         let text: String = (start..start + 100).map(word).collect();
         let footer =
@@ -333,7 +334,7 @@ fn accounts_cannot_change_what_a_name_stands_for() {
     assert_eq!(engine.check_shingles(&[8; 64], Some(&shingles), &mut scratch), None);
 }
 
-/// Returns an account that was right about twenty signatures.
+/// Creates an account with weight: it was right about twenty signatures.
 fn weighty_account(engine: &mut Engine) -> bruit_engine::event::By {
     for at in 500..520 {
         claim(engine, Standing::Account, 9, Claim::Report, &[fingerprint(at)]);
@@ -343,7 +344,7 @@ fn weighty_account(engine: &mut Engine) -> bruit_engine::event::By {
     by(engine.now(), Standing::Account, 9)
 }
 
-/// The texts of one group do not evict all others within a day.
+/// The texts of one group cannot evict all other texts within a day.
 #[test]
 fn no_group_fills_the_index_of_texts_alone() {
     let mut engine = engine();

@@ -154,7 +154,7 @@ fn accounts_and_whitelists_are_bounded_by_their_memory() {
     assert!(bytes <= engine.plan().list_bytes, "{bytes} of {}", engine.plan().list_bytes);
 }
 
-/// Anyone may try to register, so impossible changes are refused before they are journalled.
+/// Anyone may try to register, so changes that would fail are refused before they are journalled.
 #[test]
 fn changes_that_cannot_be_made_are_not_admitted() {
     let mut engine = engine();
@@ -168,7 +168,7 @@ fn changes_that_cannot_be_made_are_not_admitted() {
     assert_eq!(engine.admit(&unlist), Err(Refusal::NotListed));
 }
 
-/// Lists a signature, revokes it and lists it again. Returns true if it is spam then.
+/// Lists a signature, revokes it and lists it again. Returns true if the signature is spam afterwards.
 fn reinstate(engine: &mut Engine, signature: u32) -> bool {
     let claims = [(1, Claim::Report), (2, Claim::Revoke), (3, Claim::Report), (4, Claim::Report)];
     for (id, claim) in claims {
@@ -184,7 +184,7 @@ fn reinstated_signatures_have_a_bound() {
     let mut engine = engine();
     let most = REINSTATED_MAX as u32;
     let mut reinstate_on_its_day = |at: u32| {
-        // The daily share of revocations is smaller than that bound.
+        // Spread the revocations over several days, because their daily share is smaller than that bound.
         tick(&mut engine, Time(START.0 + u64::from(at / 900) * Time::DAY));
         reinstate(&mut engine, at)
     };
@@ -214,7 +214,7 @@ fn only_own_users_delete_texts() {
     assert!(!known(&engine));
 }
 
-/// Time advances by ticks alone, and they settle claims: a reporter who was right gains weight.
+/// Ticks alone advance the time and settle claims: a reporter who was right gains weight.
 #[test]
 fn ticks_settle_claims() {
     let mut engine = engine();

@@ -1,4 +1,4 @@
-//! Exchange between servers: segments are applied once, in any order of chains, and counted as their origin's.
+//! Exchange between servers: segments are applied once, chains in any order, and counts are kept by origin.
 
 mod common;
 
@@ -27,7 +27,7 @@ fn change(engine: &mut Engine, change: OriginChange) {
     assert_eq!(outcome, Outcome::Done);
 }
 
-/// Creates servers that are all members of each other on these terms.
+/// Creates servers, each with all the others as members on these terms.
 fn servers(count: u8, terms: Terms) -> Vec<Engine> {
     let mut engines: Vec<_> = (0..count).map(|_| engine()).collect();
     for (number, engine) in engines.iter_mut().enumerate() {
@@ -78,7 +78,7 @@ fn refused(refusal: ExchangeRefusal) -> Outcome {
 
 /// Transfers all pending entries of each server to all others.
 fn exchange(engines: &mut [Engine]) {
-    // Conclusions from another server's claims have to be exported in turn.
+    // Repeat, because listings that follow from another server's claims have to be exported in turn.
     for _ in 0..3 {
         for from in 0..engines.len() {
             let segments = seal(&mut engines[from]);
@@ -159,8 +159,8 @@ fn good_features_are_exported_to_nodes_but_not_to_peers() {
     }
 }
 
-/// A node that was offline received votes of earlier generations late, and used to list their signatures anew: listings
-/// outlived their window, and signatures revoked meanwhile came back.
+/// A node that was offline receives votes of earlier generations late. If it listed their signatures anew, listings
+/// would outlive their window, and signatures revoked in the meantime would be listed again.
 #[test]
 fn late_votes_neither_renew_a_listing_nor_undo_a_revocation() {
     let mut nodes = servers(2, CLUSTER);
@@ -172,7 +172,7 @@ fn late_votes_neither_renew_a_listing_nor_undo_a_revocation() {
     claim(&mut nodes[0], Claim::Revoke, Standing::Own, 1, vec![mail]);
     segments.extend(seal(&mut nodes[0]));
     nodes.iter_mut().for_each(|node| tick(node, Time(next.0 + SPAM_EPOCH)));
-    // Newest first, sets before votes.
+    // Deliver the newest generations first, and sets before votes.
     segments.sort_by_key(|segment| (segment.chain.book == Book::Votes, std::cmp::Reverse(segment.chain.generation)));
     for segment in &segments {
         assert!(matches!(receive(&mut nodes[1], segment), Outcome::Taken { .. }));
@@ -252,7 +252,7 @@ fn after_a_lost_disk_a_new_incarnation_counts_nothing_twice() {
     count(&mut nodes[0], 7, vec![fingerprint(1)]);
     exchange(&mut nodes);
     let kept = seal_again(&nodes[0]);
-    // The first node loses its disk: it starts anew and receives its own earlier segments from the other node.
+    // The first node loses its disk. It starts empty and receives its own earlier segments from the other node.
     let mut again = engine();
     let life = Origin { incarnation: 2, ..origin(0) };
     change(&mut again, OriginChange::Begin { origin: life, cluster: true });
@@ -275,8 +275,8 @@ fn an_old_copy_of_the_disk_fetches_its_own_segments_and_counts_them_once() {
     for segment in &said {
         receive(&mut nodes[1], segment);
     }
-    // In the copy the seven recipients are still pending: they come back in segments from others, and later entries are
-    // exported by the new incarnation.
+    // In the copy, the seven recipients are still pending. They come back in segments from the other node, and the new
+    // incarnation exports them again.
     nodes[0] = restore(&copy);
     let waiting = nodes[0].exchange().pending_bytes();
     assert!(waiting > 0);
@@ -285,8 +285,8 @@ fn an_old_copy_of_the_disk_fetches_its_own_segments_and_counts_them_once() {
         assert!(matches!(receive(&mut nodes[0], segment), Outcome::Taken { .. }));
     }
     exchange(&mut nodes);
-    // Entries that were pending when the copy was made are exported twice: the server cannot know whether they were
-    // exported before.
+    // Entries that were pending when the copy was made are exported twice, because the server cannot know whether they
+    // were exported before.
     assert!(nodes.iter().all(|node| node.bulk().total(&fingerprint(1)) == 14));
     assert_eq!(nodes[0].exchange().pending_bytes(), 0);
 }

@@ -1,5 +1,5 @@
-//! Files as evidence: the payload decides, a file next to a text raises suspicion, and a file of good mail never
-//! decides.
+//! Files as evidence: the payload decides, a file next to a text only raises suspicion, and a file known from good mail
+//! never decides.
 
 mod common;
 
@@ -152,13 +152,13 @@ fn a_revocation_lasts_as_long_as_the_listing() {
     }
 }
 
-/// Reporters are removed after some days, and the counted reports do not show how many people made them.
+/// The nursery forgets reporters after some days. The counts of reports do not show how many people made them.
 #[test]
 fn one_person_never_counts_as_several() {
     let mut engine = engine();
     let spam = signed(&format!("\n{LETTER} {PITCH}\n"));
-    // Much of the text is known from good mail: reports by one person list it exactly, reports by two list its near
-    // replicas.
+    // Much of the text is known from good mail. So a report by one person lists only the exact text; reports by two
+    // people list its near replicas as well.
     claim(&mut engine, &signed(&format!("\n{LETTER}\n")), Claim::Revoke, 9);
     let replica = signed(&format!("\n{LETTER} Hurry, {PITCH}\n"));
     for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! A change of the memory budget: everything known stays known, counts stay the same, and the engine continues.
+//! Changes of the memory budget: contents and counts stay the same, and the engine continues to work.
 
 mod common;
 
@@ -18,7 +18,7 @@ use bruit_signatures::bruit::Features;
 
 use common::{BULK_EPOCH, KEY, SPAM_EPOCH, START, by, fingerprint, snapshot, tick};
 
-/// Number of reported signatures; as many others were not reported.
+/// Number of reported signatures. The same number of others is never reported.
 const SIGNATURES: u32 = 6_000;
 const TEXTS: u32 = 60;
 
@@ -118,13 +118,13 @@ fn claims(now: Time, first: u32) -> Vec<Event> {
         claim(Standing::Own, 1, Claim::Report, 0, fingerprints(0, 50)),
         claim(Standing::Own, 2, Claim::Report, 3, fingerprints(0, 20)),
         claim(Standing::Own, 3, Claim::Revoke, 0, fingerprints(30, 40)),
-        // Unsettled claims of reporters without a record.
+        // These claims stay unsettled, and their reporter has no record.
         claim(Standing::Account, 5, Claim::Report, 0, fingerprints(60, 64)),
         bulk(1, fingerprints(0, 30)),
         bulk(14, fingerprints(10, 20)),
         bulk(70_000, fingerprints(25, 28)),
     ];
-    // Listed, revoked, and listed again.
+    // A signature is listed, revoked, and listed again.
     for (id, verb) in [(11, Claim::Report), (12, Claim::Revoke), (13, Claim::Report), (14, Claim::Report)] {
         events.push(claim(Standing::Own, id, verb, 0, fingerprints(70, 71)));
     }
@@ -167,7 +167,8 @@ fn filled(budget: u64) -> (Engine, Vec<Event>) {
         let now = engine.now();
         claims(now, round * 100).into_iter().for_each(|event| feed(&mut engine, event));
         texts(&engine, now, round % TEXTS).into_iter().for_each(|event| feed(&mut engine, event));
-        // Not always enough to clear everything, so that growth also meets half-cleared generations.
+        // Clear too few lines for some generations, so that the structures also grow while a generation is half
+        // cleared.
         let lines = 8_000 * (budget / BUDGET_MIN) as u32;
         feed(&mut engine, Event::Tick { now: Time(now.0 + 3 * Time::HOUR), lines });
     }
@@ -191,7 +192,7 @@ fn knowledge(engine: &Engine) -> Vec<String> {
         let by_shingles = engine.check_shingles(&digest(200), Some(&similar), &mut scratch);
         let by_digest = engine.check_shingles(&digest(text), None, &mut scratch);
         told.push(format!("text {text}: {found:?} {by_shingles:?} {by_digest:?}"));
-        // Good mail leaves no features in the text.
+        // If the message is known to be good, its text has no features.
         told.push(format!("good {text}: {:?}", engine.replicas().text(&features(10_000 + text))));
     }
     for number in 0..50 {
@@ -205,7 +206,7 @@ fn knowledge(engine: &Engine) -> Vec<String> {
     told
 }
 
-/// Compares the sizes of all generations as shown to operators: estimates, except for counts.
+/// Compares the sizes of all generations as shown to operators. Sizes are estimates, except those of rings of counts.
 fn assert_same_generations(engine: &Engine, before: &Status) {
     for (ring, before) in engine.status().rings.iter().zip(&before.rings) {
         for (&(epoch, signatures), &(epoch_before, expected)) in ring.generations.iter().zip(&before.generations) {
@@ -258,7 +259,7 @@ fn growing_loses_nothing_and_changes_no_count() {
         assert!(bytes <= budget && bytes > budget / 10 * 7, "{bytes} of {budget}");
         assert_eq!(status.rings[0].capacity, Capacities::per_generation(&plan.sizes).spam);
     }
-    // The result is the same from an old snapshot and from a replay of all events.
+    // An old snapshot plus the change, and a replay of all events, give the same result.
     let grown = snapshot(&mut engine);
     let mut from_snapshot = restored(&old, BUDGET_MIN);
     let mut from_events = empty(BUDGET_MIN);
@@ -335,9 +336,9 @@ fn the_preview_matches_the_growth() {
     for (then, now) in preview.structures.iter().zip(&after.structures) {
         assert_eq!((then.name, then.capacity.1), (now.name, now.capacity.0));
         assert_eq!(then.lines.map(|lines| lines.1), now.lines.map(|lines| lines.0), "{}", then.name);
-        // Records of counts get slightly more memory than whole copies need.
+        // The records of rings of counts get slightly more memory than whole copies need.
         assert!(now.bytes.0.abs_diff(then.bytes.1) * 100 <= now.bytes.0, "{then:?} {now:?}");
-        // Tables of texts are rounded down to whole pairs of lines, and may miss a multiple by one.
+        // Tables of texts are rounded down to whole pairs of lines, so the factor may be one too low.
         assert!(then.factor().is_none_or(|factor| matches!(factor, 7 | 8)), "{then:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Measures the time and memory needed for growing, for docs/operators/sizing.md.
+//! Measures the time and memory that growing needs. `docs/operators/sizing.md` quotes the results.
 //!
 //! `cargo test --release -p bruit-engine --test growing_large -- --ignored --nocapture`
 
@@ -28,7 +28,7 @@ fn mebibytes(name: &str) -> u64 {
 }
 
 #[test]
-#[ignore = "takes a GiB, and is for its figures"]
+#[ignore = "needs 1 GiB; run only for its figures"]
 fn growing_from_256_mib_to_1_gib_with_millions_of_signatures() {
     let plan = Plan::for_budget(BUDGET_DEFAULT).unwrap();
     let realm = Realm::new(KEY, SPAM_EPOCH, BULK_EPOCH, plan.sizes).unwrap();
@@ -36,7 +36,7 @@ fn growing_from_256_mib_to_1_gib_with_millions_of_signatures() {
     let mut listed = Vec::new();
     for first in (0..SIGNATURES).step_by(60) {
         let fingerprints: Vec<_> = (first..first + 60).map(fingerprint).collect();
-        // One group each, so that no quota applies.
+        // Use a new group for each batch, so that no quota applies.
         let own = by(START, Standing::Own, 1 + u64::from(first));
         engine.apply(&Event::Claim { by: own, claim: Claim::Report, flag: 0, fingerprints: fingerprints.clone() });
         let targets = if first.is_multiple_of(6_000) { 1_000 } else { 1 };

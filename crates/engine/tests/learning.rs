@@ -1,4 +1,4 @@
-//! Features of messages that own users call good no longer count, also in spam that copies them.
+//! Features of messages that own users call good no longer count, not even in spam that copies them.
 
 mod common;
 
@@ -86,7 +86,7 @@ fn only_own_users_teach_and_nothing_is_taught_twice() {
     assert_eq!(lessons(&engine, Claim::Revoke, Standing::Own), 1, "the next generation learns it again");
 }
 
-/// Teaches good mail until the generation is full, and returns its capacity.
+/// Learns good mail until the generation is full, and returns its capacity in messages.
 fn fill_good(engine: &mut Engine) -> u64 {
     let (_, capacity) = engine.replicas().good_fill();
     for message in 0..capacity {
@@ -103,7 +103,7 @@ fn kind(engine: &Engine, text: &str) -> Kind {
     judge(&engine.check_message(&signed, &mut CheckScratch::default()), &context).kind
 }
 
-/// "In the revocation filter" means not spam for exactly that message, even if reported messages resemble it.
+/// A message that was revoked is not spam, even if reported messages resemble it.
 #[test]
 fn a_revoked_message_stays_good_when_its_near_replicas_are_reported() {
     let replica = TEMPLATE.replace("quarter", "month").replace("weekdays", "Saturdays");

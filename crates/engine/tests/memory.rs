@@ -1,7 +1,7 @@
-//! A clearinghouse filled to its capacity stays within its memory budget and its planned error rates, and warns in
-//! time.
+//! A clearinghouse that is filled to its capacity stays within its memory budget and its planned error rates, and warns
+//! in time.
 //!
-//! The default budget is filled by `cargo xtask bench --only engine`; this test uses a small one.
+//! This test uses a small budget; `cargo xtask bench --only engine` fills the default one.
 
 mod common;
 
@@ -60,7 +60,7 @@ fn fill(engine: &mut Engine, capacities: &Capacities) {
 
 fn fill_texts(engine: &mut Engine) {
     for at in 0..20_000 {
-        // Several groups, because each may fill half of an index in a day.
+        // Use several groups, because each may fill only half of an index per day.
         let own = by(engine.now(), Standing::Own, at % 8);
         let features = Features { pairs: (at * 100..at * 100 + 60).collect(), ..Features::default() };
         let text = engine.replicas().text(&features);
@@ -103,7 +103,7 @@ fn a_full_clearinghouse_stays_within_its_budget_and_error_rates() {
     let mut verdicts = vec![Verdict::default(); absent.len()];
     engine.check_batch(&absent, 0, &mut verdicts, &mut CheckScratch::default());
     let false_positives = verdicts.iter().filter(|verdict| verdict.kind == Kind::Spam).count();
-    // Two are expected at a rate of one in a million; ten or more would happen once in 20,000 runs.
+    // Two false positives are expected at a rate of one in a million. Ten or more would occur in one of 20,000 runs.
     assert!(false_positives < 10, "{false_positives} of {}", absent.len());
 
     let day = LIVE_GENERATIONS * SPAM_EPOCH / Time::DAY - 1;

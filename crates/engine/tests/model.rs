@@ -24,15 +24,15 @@ const EVENTS: usize = 4_000;
 /// Exact counts by epoch.
 type ByEpoch = HashMap<u64, u64>;
 
-/// The expected contents of the engine, without bounds or errors.
+/// The expected contents of the engine, without limits or errors.
 #[derive(Default)]
 struct Model {
     /// Epoch until which a listed signature is found; removed when it is revoked.
     listed_until: HashMap<u32, u64>,
     claims: HashMap<(u32, u8, Claim), ByEpoch>,
     recipients: HashMap<u32, ByEpoch>,
-    /// Listings that count as a report of flag 0 although there was none: made by a report of another flag, or by a new
-    /// generation.
+    /// Listings that count as a report of flag 0 although there was none. They are caused by a report of another flag
+    /// or, for reinstated signatures, by the start of a generation.
     listings: HashMap<u32, ByEpoch>,
 }
 
@@ -135,7 +135,7 @@ impl Run {
     fn count(&mut self) {
         let reporter = Reporter { id: 1, standing: Standing::Own, group: 1 };
         let by = By { now: self.now, reporter };
-        // A few signatures have most of the recipients.
+        // Draw low numbers more often, so that a few signatures get most of the recipients.
         let most = self.random.random_range(1..SIGNATURES);
         let signature = SIGNATURES + self.random.random_range(0..most);
         let targets = match self.random.random_range(0..50) {
@@ -166,7 +166,7 @@ impl Run {
         }
     }
 
-    /// Compares all verdicts and counts. Returns the number of counts that were too high, and of all counts.
+    /// Compares all verdicts and counts. Returns the number of counts that were too high, and the number of all counts.
     fn compare(&self) -> (usize, usize) {
         let (mut wrong, mut all) = (0, 0);
         for signature in 0..SIGNATURES {

@@ -61,8 +61,8 @@ fn claim_many(engine: &mut Engine, by: By, claim: Claim, first: u64, count: u64)
     (accepted, reason)
 }
 
-/// The daily share used to charge every report, so counting stopped: 40,000 reports of one message gave a count of
-/// 16,187, and later messages a count of 0.
+/// Reports of a known message are not charged to the daily share. Otherwise, after 16,187 reports of one message,
+/// counting would stop for the day.
 #[test]
 fn counting_is_limited_only_by_room() {
     let (mut engine, own) = (engine(), by(START, Standing::Own, 1));
@@ -105,7 +105,8 @@ fn a_full_bulk_book_refuses_new_signatures_and_counts_the_known_ones() {
     assert_eq!(count(&mut engine, tomorrow, 1, vec![key(1 << 40)]).1, 0, "the next generation has room");
 }
 
-/// Once all records were used, every count past fifteen used to rise to the highest count without a record.
+/// When all records are used, other counts stop at fifteen. If they continued without a record, each would rise to the
+/// highest of them.
 #[test]
 fn counts_stop_at_fifteen_when_no_record_is_left() {
     let (mut engine, own) = (engine(), by(START, Standing::Own, 1));
@@ -122,7 +123,7 @@ fn counts_stop_at_fifteen_when_no_record_is_left() {
     assert_eq!(counted(&mut engine, 0, 1), (vec![21], 0));
 }
 
-/// 22 million own listings, from a looping script, used to make 95 % of all mail look like spam.
+/// Without limits, 22 million own listings by a looping script made 95 % of all mail look like spam.
 #[test]
 fn own_listings_cannot_overfill_the_book() {
     let mut engine = engine();
@@ -147,7 +148,7 @@ fn own_listings_cannot_overfill_the_book() {
     assert!((0..before).all(|at| engine.check(&key(at), 0).kind == Kind::Spam));
 }
 
-/// 2.9 million own revocations used to hide 89 % of the listings.
+/// Without limits, 2.9 million own revocations hid 89 % of the listings.
 #[test]
 fn own_revocations_cannot_hide_listings() {
     let mut engine = engine();
@@ -162,7 +163,7 @@ fn own_revocations_cannot_hide_listings() {
     assert!(found >= listed as f64 * (1.0 - 10.0 * REVOKED_RATE), "{found} of {listed}");
 }
 
-/// A daily share does not stop a source that fills a generation shorter than a day; the book's own limit does.
+/// A daily share does not stop a source if generations are shorter than a day. Then the book's own limit stops it.
 #[test]
 fn a_book_stops_before_its_error_is_ten_times_the_planned_one() {
     let plan = Plan::for_budget(8 << 20).unwrap();
@@ -187,9 +188,9 @@ fn a_book_stops_before_its_error_is_ten_times_the_planned_one() {
 }
 
 /// The load described in `docs/operators/sizing.md`: 10 million DCC requests a day for a week, each with three new
-/// checksums. Needs about 2.5 GiB and a few minutes. Run it by name when the shares of the budget change.
+/// checksums. This needs about 2.5 GiB and a few minutes. Run this test by name after a change of the budget's shares.
 #[test]
-#[ignore = "takes 2.5 GiB and minutes"]
+#[ignore = "needs 2.5 GiB and takes minutes"]
 fn ten_million_requests_a_day_fit_the_budget_of_the_sizing_page() {
     let plan = Plan::for_budget(2_560 << 20).unwrap();
     let realm = bruit_engine::realm::Realm::new(KEY, 5 * Time::DAY, Time::DAY, plan.sizes).unwrap();
@@ -211,7 +212,7 @@ fn ten_million_requests_a_day_fit_the_budget_of_the_sizing_page() {
     assert!((0..100_000).all(|at| engine.bulk().total(&key((6 << 40) + 300 * at)) >= 1));
 }
 
-/// 30 million own listings and 10 million own revocations at the default budget.
+/// Claims of a looping script at the default budget: 30 million own listings and 10 million own revocations.
 #[test]
 #[ignore = "takes a minute"]
 fn a_default_server_survives_forty_million_claims_of_a_looping_script() {

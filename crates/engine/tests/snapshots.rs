@@ -1,4 +1,4 @@
-//! Snapshots: the state at their start, regardless of later events; and refusal of any other bytes.
+//! Snapshots contain the state at their start, regardless of later events; other bytes are refused.
 
 mod common;
 
@@ -57,7 +57,8 @@ fn a_snapshot_has_the_state_at_its_start() {
     assert!(snapshot(&mut restore(&after)) == after);
 }
 
-/// Good mail turns three times while a snapshot is written, and the other structures more often.
+/// While a snapshot is written, the filters of good mail start three new generations, and the other structures even
+/// more.
 #[test]
 fn generations_may_turn_while_a_snapshot_is_written() {
     let mut engine = engine();
@@ -93,7 +94,7 @@ fn a_snapshot_of_another_realm_or_version_or_with_impossible_sizes_is_refused() 
     };
     assert!(matches!(with(0, 1), Err(RestoreError::NotASnapshot)));
     assert!(matches!(with(8, 2), Err(RestoreError::UnknownVersion { found: 7 })));
-    // More lines than fit in the budget, and a budget out of range.
+    // Numbers of lines that do not fit in the budget, and a budget out of range.
     for (at, byte) in [(52, 0xff), (65, 0xff), (33, 0xff)] {
         assert!(matches!(with(at, byte), Err(RestoreError::Sizes { .. })), "{at}");
     }
@@ -103,7 +104,7 @@ fn a_snapshot_of_another_realm_or_version_or_with_impossible_sizes_is_refused() 
     assert!(matches!(with(10, 1), Err(RestoreError::OtherRealm)));
 }
 
-/// Damage that a checksum would detect must not crash the program either.
+/// Even damage that a checksum would detect must not crash the program.
 #[test]
 fn damaged_bytes_never_panic() {
     let mut engine = engine();
@@ -114,7 +115,7 @@ fn damaged_bytes_never_panic() {
     for at in (0..small).step_by(409) {
         let mut damaged = bytes[..small].to_vec();
         damaged[at] = damaged[at].wrapping_add(1 + (at % 255) as u8);
-        // Cut after the small state, because this test is about its decoder.
+        // End the input after the small state, because only its decoder is tested here.
         assert!(Engine::restore(realm(), plan, &mut &damaged[..]).is_err());
         assert!(Engine::restore(realm(), plan, &mut &bytes[..at]).is_err());
     }

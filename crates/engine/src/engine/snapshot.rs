@@ -30,8 +30,8 @@ use crate::trust::Policy;
 use crate::whitelist::Whitelist;
 
 const MAGIC: [u8; 8] = *b"BRUITENG";
-/// Current version. Version 5 added a bit for templates to the records of texts. Version 4 added the registration to
-/// accounts, in a byte that was 0 or 1 before.
+/// Current version. Version 5 added a bit for templates to the records of texts. Version 4 added the registration of an
+/// account, in the byte of its enabled flag.
 const VERSION: u16 = 5;
 /// The last version before the budget could change and before listings and revocations had daily shares. It contains no
 /// sizes; the sizes chosen when the clearinghouse was founded apply.

@@ -31,7 +31,7 @@ fn file(verdict: Verdict) -> Evidence {
     of(Scheme::Attachment, Piece::File, verdict)
 }
 
-/// Returns evidence of a text with the given share in common with a claimed text, in both directions.
+/// Returns evidence for a text that overlaps with a claimed text by `share` per cent of either.
 fn text(share: u8, verdict: Verdict) -> Evidence {
     let overlap = Overlap { of_report: share, of_message: share, is_even: true };
     let text = TextEvidence { overlap, is_close: share >= 70, ..TextEvidence::default() };
@@ -48,7 +48,7 @@ fn judged(outline: Outline, evidence: &[Evidence]) -> MessageVerdict {
     judge(evidence, &MessageContext { outline: Some(outline), bulk_threshold: 10, ..MessageContext::default() })
 }
 
-/// Returns kind, reason and role for a message with a single piece of evidence.
+/// Returns the kind, reason and role for a message with a single piece of evidence.
 fn limited(outline: Outline, evidence: Evidence) -> (Kind, MessageReason, Role) {
     let verdict = judged(outline, &[evidence]);
     (verdict.kind, verdict.reason, verdict.roles[0])

@@ -9,12 +9,12 @@ fn digest(number: u64) -> Digest {
     digest
 }
 
-/// Returns the shingles of a text that shares none with any other.
+/// Returns the shingles of a text. Different texts share none.
 fn text(number: u64) -> [u64; SHINGLES] {
     std::array::from_fn(|at| (number * 64 + at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// Returns the shingles of a text that shares `agreed` of them with `number`.
+/// Returns the shingles of a text that shares `agreed` of them with the text `number`.
 fn similar(number: u64, agreed: usize) -> [u64; SHINGLES] {
     let mut shingles = text(number);
     shingles[agreed..].fill(0);
@@ -33,7 +33,7 @@ fn find(shingles: &Shingles, number: u64, like: &[u64; SHINGLES]) -> Option<Shin
     shingles.check(&digest(number), Some(like), &mut Votes::new())
 }
 
-/// Returns whether a text is found by its digest, and by its shingles.
+/// Returns two flags: true if a text is found by its digest, and true if it is found by its shingles.
 fn is_known(shingles: &Shingles, number: u64) -> (bool, bool) {
     let by_digest = shingles.check(&digest(number), None, &mut Votes::new());
     (by_digest.is_some(), find(shingles, u64::MAX, &text(number)).is_some())
@@ -57,7 +57,7 @@ fn decoded(bytes: &[u8], table: &OwnerTableWithoutParts) -> Result<Shingles, Mal
     reader.finish().map(|()| shingles)
 }
 
-/// Returns a digest and shingles by name, as sent by rspamd.
+/// Returns the digest and shingles that rspamd sent for the text `name`.
 fn sent(name: &str) -> (Digest, [u64; SHINGLES]) {
     let lines = include_str!("../../../../testdata/rspamd/shingles.txt").lines();
     let mut fields = lines.map(|line| line.split(' ')).find(|fields| fields.clone().next() == Some(name)).unwrap();
@@ -181,7 +181,7 @@ fn texts_that_are_written_again_do_not_age() {
         assert_eq!(is_known(&shingles, 1), (true, true));
     }
     assert_eq!(is_known(&shingles, 2), (false, false));
-    // The shingles of its former numbers were removed.
+    // The shingles stored under its earlier numbers were removed.
     assert_eq!(slots(&shingles), 32);
 }
 
@@ -190,7 +190,7 @@ fn writing_again_in_one_epoch_uses_no_room() {
     let mut shingles = index(10_000);
     for _ in 0..100 {
         write(&mut shingles, 1);
-        // A text may have shingles computed in different ways: two sets are stored.
+        // Rules may compute the shingles of a text in different ways. Two sets of them are stored.
         shingles.write(&digest(1), Some(&text(2)), 1, 10, NOW);
         shingles.write(&digest(1), Some(&text(3)), 1, 10, NOW);
     }
@@ -233,7 +233,7 @@ fn expired_records_are_cleaned_up_while_others_are_written() {
 
 #[test]
 fn common_shingles_belong_to_the_newest_texts() {
-    // Fifteen of 32 shingles are the same in all texts, as with common words.
+    // All texts share fifteen of their 32 shingles, as if they had common words.
     let mut shingles = index(RECORDS_MIN);
     let with_common = |number| {
         let mut shingles = text(number);
@@ -403,7 +403,7 @@ fn a_record_takes_170_bytes_at_most_all_included() {
     assert_eq!(found, 199_999);
     let false_matches = (200_000..250_000).filter(|&number| is_known(&shingles, number) != (false, false)).count();
     assert_eq!(false_matches, 0);
-    // The worst numbers of records, just above the capacity of a power of two.
+    // Numbers of records with the most overhead: slightly more than a hash table of a power of two can hold.
     for records in [611_700, RECORDS_MAX] {
         let bytes = index(records).bytes() as f64 / records as f64;
         assert!(bytes <= 170.0, "{records} records: {bytes} bytes each");

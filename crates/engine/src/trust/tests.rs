@@ -1,4 +1,4 @@
-//! The rules as a whole, through the public interface; each bound; and the encoding.
+//! Tests of the rules through the public interface, of every bound, and of the encoding.
 
 mod bounds;
 mod bytes;
@@ -8,7 +8,7 @@ mod settlement;
 
 use super::*;
 
-/// The memory of most tests: the smallest tables.
+/// Memory used by most tests. It results in tables of the minimum size.
 const SMALL: u64 = 0;
 
 fn of(id: u64, standing: Standing) -> Reporter {
@@ -39,7 +39,7 @@ fn item(number: u64) -> Fingerprint {
     Fingerprint::new(number.wrapping_mul(0x9e37_79b9_7f4a_7c15), number)
 }
 
-/// Trust with books that apply its changes.
+/// A `Trust` together with books to which its changes are applied.
 struct Site {
     trust: Trust,
     books: std::collections::BTreeMap<Fingerprint, Listing>,
@@ -51,7 +51,7 @@ impl Site {
         Self::with_memory(policy, SMALL)
     }
 
-    /// Creates a site whose bounds are far away.
+    /// Creates a site with so much memory and such large shares that no bound matters.
     fn roomy(policy: Policy) -> Self {
         Self::with_memory(Policy { group_share: 1.0, own_share: 1.0, ..policy }, 1 << 20)
     }
@@ -93,7 +93,7 @@ impl Site {
         self.trust.settle(self.now, usize::MAX);
     }
 
-    /// Lets an account earn the maximum trust, in forty days. Uses signature numbers starting at `numbers`.
+    /// Lets an account earn the maximum trust within forty days. Uses signature numbers starting at `numbers`.
     fn train(&mut self, reporter: Reporter, numbers: u64) {
         for number in numbers..numbers + 200 {
             self.report(trap(u64::MAX), number);

@@ -30,12 +30,12 @@ pub(crate) fn engine() -> Engine {
     Engine::new(realm(), plan(), Policy::default(), START)
 }
 
-/// Returns a reporter in a group of its own, with a time.
+/// Returns a reporter in a group of its own, and the time of its claim.
 pub(crate) fn by(now: Time, standing: Standing, id: u64) -> By {
     By { now, reporter: Reporter { id, standing, group: id } }
 }
 
-/// Sends ticks until the books have arrived.
+/// Applies ticks until the books have reached the epochs of `now`.
 pub(crate) fn tick(engine: &mut Engine, now: Time) {
     while !matches!(engine.apply(&Event::Tick { now, lines: BEHIND_LINES }), Outcome::Ticked { arrived: true, .. }) {}
 }

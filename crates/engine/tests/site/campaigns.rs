@@ -10,17 +10,17 @@ use crate::people::{Person, STOCK};
 use crate::senders::Sender;
 use crate::words::{Language, Voice, vary};
 
-/// Share of words replaced in every copy of a varied campaign.
+/// Share of words that are replaced in every copy of a varied campaign.
 const VARIED_SHARE: f64 = 0.05;
 
 /// The content that a campaign copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Trick {
-    /// Nothing is copied: the campaign has its own text.
+    /// Nothing: the campaign has its own text.
     Nothing,
     /// A brand's logo and name.
     Logo,
-    /// Share of the text of a brand's mail, in per cent, and its logo.
+    /// Part of the text of a brand's mail, as a share in per cent, and its logo.
     Template(u32),
     /// The last mail that the recipient received, quoted.
     Thread,
@@ -28,7 +28,7 @@ pub(crate) enum Trick {
     Footer,
     /// The terms of a shop and a person's business card.
     Attachment,
-    /// A sentence in common use, with a file that is the spam.
+    /// A sentence in common use; the spam is in an attached file.
     StockSentence,
 }
 
@@ -113,7 +113,7 @@ impl Campaign {
             }
         }
         let style = *[QuoteStyle::Marks, QuoteStyle::Original, QuoteStyle::Header].choose(random).expect("some");
-        // Every second campaign with the same trick is varied.
+        // Of the campaigns with the same trick, vary every second one.
         Self { trick, is_varied: number / Trick::ALL.len() % 2 == 1, style, mail }
     }
 
@@ -151,7 +151,7 @@ fn own_text(voice: &Voice, random: &mut ChaCha8Rng) -> Vec<Block> {
     blocks
 }
 
-/// Keeps a share of the words of a mail at its start and end, and replaces the middle.
+/// Returns a copy of a mail that keeps a share of its words, at the start and the end, and has a new middle.
 fn copied(blocks: &[Block], share: usize, voice: &Voice, random: &mut ChaCha8Rng) -> Vec<Block> {
     let words = |block: &Block| match block {
         Block::Paragraph(text) | Block::Heading(text) => text.split(' ').count(),

@@ -9,8 +9,9 @@ const COLUMNS: usize = 72;
 /// Bytes of content per line of Base64.
 const BASE64_LINE: usize = 57;
 
-/// Placeholders for the name of the recipient and for a number unique to each recipient.
+/// Placeholder for the name of the recipient.
 pub(crate) const NAME: &str = "{name}";
+/// Placeholder for a number unique to each recipient.
 pub(crate) const REFERENCE: &str = "{reference}";
 
 /// A message before it is encoded.
@@ -62,11 +63,11 @@ pub(crate) struct Quote {
 /// The quoting style of a mail program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QuoteStyle {
-    /// `On a day, somebody wrote:` and quote marks; in HTML as in Gmail.
+    /// A line `On …, … wrote:` and quote marks; in HTML, the form used by Gmail.
     Marks,
     /// `-----Original Message-----` and a header.
     Original,
-    /// A header alone, as in Outlook.
+    /// Only a header, as in Outlook.
     Header,
 }
 
@@ -100,7 +101,7 @@ impl File {
 }
 
 impl Mail {
-    /// Returns the mail with every piece of its text changed except quotations.
+    /// Returns the mail with `change` applied to all of its text except quotations.
     pub(crate) fn map_text(&self, mut change: impl FnMut(&str) -> String) -> Self {
         let mut lines = |lines: &[String]| lines.iter().map(|line| change(line)).collect::<Vec<_>>();
         let mut one = |text: &String| lines(std::slice::from_ref(text)).concat();

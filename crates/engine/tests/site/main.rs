@@ -40,7 +40,7 @@ fn spam_is_caught_and_the_mail_it_copied_is_not() {
     for wrong in &results.wrong {
         let is_expected = match wrong.cause {
             Cause::SameText | Cause::SameSender | Cause::OtherSender => true,
-            // No rule based on the text can distinguish these from the original.
+            // No rule based on the text can distinguish copies this close from the original.
             Cause::Spam(trick) => matches!(trick, Trick::Template(60 | 80)),
         };
         assert!(is_expected, "{wrong:?}");
@@ -49,14 +49,14 @@ fn spam_is_caught_and_the_mail_it_copied_is_not() {
     let alike = results.campaigns.values().filter(|campaign| !campaign.is_varied);
     let alike = alike.map(|campaign| campaign.after_first).fold(Tally::default(), Tally::plus);
     assert!(alike.received > 100 && alike.share() >= 0.95, "{alike:?}");
-    // At the small site a tenth of the reports are mistaken, ten times the share at the full one.
+    // In the small setup, a tenth of the reports are mistaken, ten times the share in the full one.
     let good = results.good.values().copied().fold(Tally::default(), Tally::plus);
     assert!(good.received > 300 && good.share() <= 0.02, "{good:?}");
     println!("{}", table(&[results]));
 }
 
 #[test]
-#[ignore = "prints the figures of docs/precision.md; minutes with optimisation"]
+#[ignore = "prints the figures for docs/precision.md; takes minutes even in a release build"]
 fn a_month_at_a_site() {
     for own_reports_needed in [1, 2] {
         let runs: Vec<Results> = std::thread::scope(|scope| {

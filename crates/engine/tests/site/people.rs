@@ -8,11 +8,12 @@ use rand::{RngExt as _, SeedableRng as _};
 use crate::mail::{Block, File, Form, Mail, Quote, QuoteStyle};
 use crate::words::{Language, Voice};
 
-/// Number of firms that people work for, and of mailbox providers. Each adds its own footer.
+/// Number of firms that people work for. Each adds its own footer.
 const FIRMS: usize = 8;
+/// Number of mailbox providers. Each adds its own footer.
 const PROVIDERS: usize = 4;
 
-/// Sentences in common use, also in spam.
+/// Sentences in common use, in good mail as well as in spam.
 pub(crate) const STOCK: [&str; 5] = [
     "Please see the attached document.",
     "Please find attached the invoice as discussed. Let me know if you have any questions.",
@@ -130,7 +131,7 @@ impl Thread {
         Self { ends, left, subject, topic: language.on_topic(voice, random), last: None }
     }
 
-    /// Writes the next message, from the first person to the second, and swaps them.
+    /// Writes the next message from the first person to the second, and swaps the two.
     pub(crate) fn next(&mut self, at: Time, people: &[Person], random: &mut ChaCha8Rng) -> Mail {
         let writer = &people[self.ends[0]];
         let mut files = Vec::new();

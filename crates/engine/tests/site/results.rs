@@ -1,4 +1,4 @@
-//! Results of a run: good mail called spam, by kind and cause, and spam that was caught.
+//! Results of a run: good mail that was called spam, by kind and cause, and spam that was caught.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -29,7 +29,7 @@ pub(crate) struct Tally {
 /// The cause of a good message being called spam.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cause {
-    /// A mistaken report of the same text: another copy of the issue.
+    /// A mistaken report of the same text, in another copy of the issue.
     SameText,
     /// A mistaken report of another mail of the same sender.
     SameSender,
@@ -63,8 +63,9 @@ pub(crate) struct CampaignTally {
     pub(crate) trick: Trick,
     pub(crate) is_varied: bool,
     pub(crate) all: Tally,
-    /// After the first report, and after as many as a listing requires.
+    /// Copies after the first report.
     pub(crate) after_first: Tally,
+    /// Copies after as many reports as a listing requires.
     pub(crate) after_enough: Tally,
     reporters: BTreeSet<usize>,
 }
@@ -83,7 +84,7 @@ pub(crate) struct Results {
     pub(crate) wrong: Vec<Wrong>,
     listings: BTreeMap<(Truth, usize, u64), WrongListing>,
     pub(crate) campaigns: BTreeMap<usize, CampaignTally>,
-    /// Reports that people intend to make, including those of messages already in the spam folder.
+    /// Number of reports that people intended to make, including those of messages already in the spam folder.
     pub(crate) meant: u64,
     pub(crate) reports: u64,
     pub(crate) mistaken: u64,
@@ -106,7 +107,7 @@ impl Tally {
         }
     }
 
-    /// Returns the share that was called spam.
+    /// Returns the share of messages that was called spam.
     pub(crate) fn share(&self) -> f64 {
         self.spam as f64 / self.received.max(1) as f64
     }

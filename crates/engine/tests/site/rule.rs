@@ -9,7 +9,7 @@ use bruit_engine::{CheckScratch, Engine};
 use bruit_filters::Fingerprint;
 use bruit_signatures::{Context, Scheme, Signed, Wanted, sign};
 
-/// Bulk threshold. Recipients are not counted in this test.
+/// Bulk threshold. It has no effect, because this test does not count recipients.
 const BULK_THRESHOLD: u32 = 100;
 
 /// The verdict on a message.

@@ -8,7 +8,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use crate::mail::{Block, File, Form, Mail, NAME, REFERENCE};
 use crate::words::{Language, Voice, capital};
 
-/// Number of firms that send mail for others and add a footer to it.
+/// Number of firms that send mail for other firms and add a footer to it.
 const PROVIDERS: usize = 5;
 /// Kinds of a shop's mail: order, parcel, password, statement.
 const TRANSACTIONS: [&str; 4] = ["Your order", "Your parcel", "Your new password", "Your statement"];
@@ -28,11 +28,12 @@ pub(crate) struct Sender {
     appended: Option<String>,
     /// Terms that a shop attaches to its orders.
     terms: File,
-    /// Texts of a shop above and below the figures of each kind of mail; empty for a newsletter.
+    /// Texts above and below the figures in each kind of a shop's mail. Empty for a newsletter.
     transactions: Vec<[String; 2]>,
     pub(crate) readers: Vec<usize>,
-    /// Days between two issues, and seconds over which an issue is sent to all readers.
+    /// Days between two issues.
     period: u64,
+    /// Number of seconds within which an issue is sent to all readers.
     pub(crate) spread: u64,
 }
 

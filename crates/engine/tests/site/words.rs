@@ -1,4 +1,4 @@
-//! Text in an invented language, with enough words that two senders rarely share a phrase.
+//! Text in an invented language. It has so many words that two senders rarely share a phrase.
 
 use rand::rngs::ChaCha8Rng;
 use rand::seq::{IndexedRandom as _, SliceRandom as _};
@@ -6,8 +6,9 @@ use rand::{RngExt as _, SeedableRng as _};
 
 /// Number of content words in the language.
 const WORDS: usize = 6_000;
-/// Number of words used by one sender, and number added by a topic.
+/// Number of words used by one sender.
 const VOICE_WORDS: usize = 400;
+/// Number of words that a topic adds.
 const TOPIC_WORDS: usize = 60;
 
 const ONSETS: [&str; 20] =
@@ -52,14 +53,14 @@ impl Language {
         Voice { words }
     }
 
-    /// Returns the voice on a topic, whose words come first.
+    /// Returns the voice of a sender on a topic. The words of the topic come first.
     pub(crate) fn on_topic(&self, voice: &Voice, random: &mut ChaCha8Rng) -> Voice {
         let mut words: Vec<String> = (0..TOPIC_WORDS).map(|_| self.word(random).to_owned()).collect();
         words.extend((TOPIC_WORDS..VOICE_WORDS).map(|_| voice.word(random).to_owned()));
         Voice { words }
     }
 
-    /// Returns a random word; in one of three cases a common one.
+    /// Returns a random word. One in three is a common word.
     pub(crate) fn word(&self, random: &mut ChaCha8Rng) -> &str {
         let share: f64 = random.random();
         let at = if random.random_bool(0.33) { share * share * share } else { share };
@@ -97,7 +98,7 @@ impl Voice {
         text
     }
 
-    /// Returns a few words without a full stop: a subject or a headline.
+    /// Returns a few words without a full stop, for a subject or a headline.
     pub(crate) fn headline(&self, random: &mut ChaCha8Rng) -> String {
         let length = random.random_range(3..=6);
         let words: Vec<&str> = (0..length).map(|_| self.word(random)).collect();

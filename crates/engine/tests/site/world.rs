@@ -1,6 +1,6 @@
 //! A month at one site: mail arrives and is judged; people report and revoke.
 //!
-//! The mail and people's intended reactions are drawn from the seed and do not depend on the verdicts. So two rules can
+//! The mail and people's intended reactions are drawn from the seed and do not depend on the verdicts, so two rules can
 //! be compared on the same mail.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -24,13 +24,13 @@ use crate::rule;
 use crate::senders::{Sender, senders};
 use crate::words::Language;
 
-/// Probability that a person reports spam that reached the inbox, and the delay of the report.
+/// Probability that a person reports spam that reached the inbox, followed by the delay of the report.
 const REPORT_RATE: f64 = 0.1;
 const REPORT_DELAY_MIN: u64 = 5 * Time::MINUTE;
 const REPORT_DELAY_MAX: u64 = 12 * Time::HOUR;
 /// Probability that a person notices that good mail was called spam and revokes it, within a day.
 const REVOKE_RATE: f64 = 0.3;
-/// Number of recent good messages from which a mistaken report picks one.
+/// Number of recent good messages. A mistaken report is about one of them.
 const RECENT: usize = 1_000;
 /// Probability that a recipient of spam forwards it to a colleague.
 const FORWARD_RATE: f64 = 0.02;
@@ -78,8 +78,8 @@ pub(crate) enum Truth {
 pub(crate) struct Received {
     pub(crate) to: usize,
     pub(crate) truth: Truth,
-    /// Sender and text: all readers of one issue receive the same text.
     pub(crate) sender: usize,
+    /// Number of the text. All readers of one issue receive the same text.
     pub(crate) text: u64,
     bytes: Vec<u8>,
     is_spam: bool,
@@ -142,7 +142,7 @@ impl Site {
         let realm =
             Realm::new(key, Realm::SPAM_EPOCH_SECONDS, Realm::BULK_EPOCH_SECONDS, plan.sizes).expect("usual epochs");
         let language = Language::new(seed);
-        // A third of the people who write are elsewhere.
+        // A third of all people work elsewhere and only write to the people of the site.
         let people = people(setup.people * 3 / 2, &language, seed);
         let mut site = Self {
             engine: Engine::new(realm, plan, Policy { own_reports_needed, ..Policy::default() }, START),
@@ -204,8 +204,8 @@ impl Site {
             let thread = Thread::new([first, second], &self.people, &self.language, random);
             self.schedule(at, Action::Converse(Box::new(thread)));
         }
-        // No campaign starts on the first day, so that there is mail to copy, nor on the last two, so that each has
-        // some time.
+        // No campaign starts on the first day, when there is no mail to copy, or on the last two days, when too little
+        // time is left.
         let last_day = self.setup.days.saturating_sub(2).max(2);
         let until = |day: u64| self.setup.campaigns as u64 * day.saturating_sub(1).min(last_day - 1) / (last_day - 1);
         for number in until(day)..until(day + 1) {

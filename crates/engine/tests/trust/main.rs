@@ -52,7 +52,7 @@ fn figures(attack: &Attack) -> Vec<Figures> {
     })
 }
 
-/// Prints a row: the range over the seeds for each rule.
+/// Prints a row of the table: for each rule, the range of a figure over the seeds.
 fn print_row(attack: &Attack, what: &str, figures: &[Figures], share: fn(&Figures, usize) -> f64) {
     let range = |rule| {
         let (least, most) = range(figures.iter().map(|figures| share(figures, rule)));
@@ -163,7 +163,7 @@ fn a_single_mistake_is_forgiven_within_days() {
                 weights.push(run.trust.reporter(now, site.into()).map_or(0.0, |view| view.weight));
             }
         });
-        // Some of the sites make another mistake as well.
+        // Some of the sites make further mistakes, which the traffic draws at random.
         let end = day_start(DAYS);
         let is_single = |site: &u32| run.trust.reporter(end, (*site).into()).is_some_and(|view| view.refuted == 1);
         let single = SITES.filter(is_single).map(|site| days_to_forgive(&weights[site as usize][27..]));
@@ -178,7 +178,7 @@ fn a_single_mistake_is_forgiven_within_days() {
     assert!(median(days) <= 14.0);
 }
 
-/// Returns the days from the settlement of a mistake until the weight is back to 90 % of its earlier value.
+/// Returns the number of days from the settlement of a mistake until the weight is back at 90 % of its earlier value.
 fn days_to_forgive(weights: &[f64]) -> f64 {
     let fell = weights.iter().position(|&weight| weight < 0.9 * weights[0]).unwrap_or_default();
     let back = weights.iter().skip(fell).position(|&weight| weight >= 0.9 * weights[0]);

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Reporter};
 
-/// The kind of rule used by Pyzor and rspamd: reports less revocations, by any reporter, reach a threshold.
+/// The kind of rule that Pyzor and rspamd use: an item is listed when reports minus revocations reach a threshold,
+/// regardless of the reporters.
 pub(crate) struct Counting {
     threshold: i64,
     counts: Vec<i64>,
@@ -26,12 +27,13 @@ impl Counting {
 }
 
 /// A rule with the same log-odds weights and one voice per group, but without anchors in the decision and without caps:
-/// the majority is assumed to be right. Anchors have the same prior, because trust needs a starting point.
+/// the majority is assumed to be right. Anchors have the same prior as in our scheme, because trust needs a starting
+/// point.
 pub(crate) struct Flat {
     items: Vec<FlatItem>,
-    /// Right and wrong claims, credits of the day, and the day.
+    /// By reporter: right and wrong claims, credits of the day, and the day.
     reporters: HashMap<u64, (f64, f64, f64, u64)>,
-    /// Items to settle, by the time of their first claim.
+    /// Items to settle, in the order of their first claims.
     due: std::collections::VecDeque<(Time, u32)>,
 }
 

@@ -7,10 +7,10 @@ use bruit_filters::Fingerprint;
 use crate::rivals::{Counting, Flat};
 use crate::traffic::{Event, HONEST, Kind, SCORED_FROM_DAY, Traffic};
 
-/// Memory for the tables: several times the requirement of the traffic.
+/// Memory for the tables, several times as much as the traffic needs.
 const BYTES: u64 = 64 << 20;
 
-/// Compared rules, in the order of the table.
+/// The compared rules, in the order of the printed table.
 pub(crate) const RULES: [&str; 5] = ["count >= 5", "weight >= 20", "flat", "BLOCK", "SUSPECT"];
 
 /// The scheme, its books, and its alternatives.
@@ -29,16 +29,18 @@ pub(crate) struct Run<'a> {
 /// The results of a run for each rule.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Figures {
-    /// Scored honest reports of spam, and those that a check would have made unnecessary.
+    /// Number of scored honest reports of spam.
     pub(crate) reports: u64,
+    /// Number of these reports that a check would have made unnecessary.
     pub(crate) covered: [u64; RULES.len()],
-    /// Scored items of each kind, and those that were ever listed.
+    /// Numbers of scored items of each kind, and of those that were ever listed.
     pub(crate) ham: u64,
     pub(crate) ham_listed: [u64; RULES.len()],
     pub(crate) targets: u64,
     pub(crate) targets_listed: [u64; RULES.len()],
-    /// Hours from listing to revocation for ham and targets, and the number never revoked.
+    /// Hours from listing to revocation, for ham and targets.
     pub(crate) false_hours: Vec<f64>,
+    /// Number of ham and targets that were listed and never revoked.
     pub(crate) false_forever: u64,
     /// Hours from the start of a campaign to its listing.
     pub(crate) hours_to_list: Vec<f64>,
@@ -142,7 +144,7 @@ impl<'a> Run<'a> {
         self.flat.claim(event.at, reporter, event.item, event.claim);
     }
 
-    /// Returns which rules currently list an item.
+    /// Returns, for each rule, true if it currently lists an item.
     fn listed(&self, item: u32) -> [bool; RULES.len()] {
         let book = self.books[item as usize];
         let block = book.listed && !book.revoked;

@@ -1,10 +1,10 @@
 //! Claims of honest sites and of attackers, and their times.
 //!
-//! The sites, days, misreports and targets are those of an earlier study of the scheme in another language. Parameters
-//! not given in the study are chosen here. The Pareto law of the campaigns is chosen so that the two counting rules,
-//! which do not depend on our scheme, catch the same share as in that study (53 % and 15 %). The reach of bulk ham is
-//! chosen so that the same share of it is suspect as in the study (0.3 to 1.3 %), with two harder laws as alternatives.
-//! The sizes of anchors, delays and volumes are plausible values.
+//! The numbers of sites, days, misreports and targets are those of an earlier study of the scheme, which used another
+//! implementation. Parameters that the study does not give are chosen here. The Pareto distribution of campaign sizes
+//! is chosen so that the two counting rules, which do not depend on our scheme, catch the same share as in that study
+//! (53 % and 15 %). The reach of bulk ham is chosen so that the same share of it is suspect as in the study (0.3 to 1.3
+//! %), with two harder distributions as alternatives. The sizes of anchors, delays and volumes are plausible values.
 
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Reporter, Standing};
@@ -21,21 +21,22 @@ pub(crate) const SCORED_FROM_DAY: u64 = 30;
 pub(crate) const MISREPORT_RATE: f64 = 0.02;
 pub(crate) const TARGETS_DAILY: usize = 20;
 
-/// Parameters chosen for this simulation. A campaign is reported by a Pareto number of sites, each after an exponential
-/// delay with this mean.
+/// Parameters chosen for this simulation. The number of sites that report a campaign has a Pareto distribution, and the
+/// delay of each report an exponential one.
 pub(crate) const CAMPAIGNS_DAILY: usize = 200;
 pub(crate) const REACH_SHAPE: f64 = 1.8;
 pub(crate) const REACH_MIN: f64 = 5.0;
 pub(crate) const DELAY_MEAN: f64 = 8.0 * Time::HOUR as f64;
-/// Factor by which pinned peers and traps receive more campaigns than an ordinary site: operators pin large sites.
+/// Factor by which pinned peers and traps receive more campaigns than an ordinary site, because operators pin large
+/// sites.
 pub(crate) const ANCHOR_SIZE: f64 = 3.0;
-/// A receiver of bulk ham revokes it as often as another misreports it.
+/// Receivers of bulk ham revoke it as often as they misreport it.
 pub(crate) const HAM_DAILY: usize = CAMPAIGNS_DAILY;
 pub(crate) const REVOKE_RATE: f64 = 0.02;
 /// Campaigns that a farmer echoes per day, within a day of their start: four times as many as its daily credit can pay
 /// for.
 pub(crate) const ECHOES_DAILY: usize = 20;
-/// Delay after the start of a target or campaign within which attackers claim.
+/// Maximum delay of an attacker's claim after the start of a target or campaign.
 pub(crate) const ATTACK_SPREAD: u64 = 2 * Time::HOUR;
 
 /// First second of the simulation, an arbitrary value.
@@ -71,7 +72,7 @@ pub(crate) struct Event {
 pub(crate) enum Reach {
     /// 5 to 10 sites.
     Narrow,
-    /// As many sites as a campaign.
+    /// The same distribution as for campaigns.
     Pareto,
     /// 20 to 100 sites: newsletters with many readers.
     Wide,
@@ -92,27 +93,27 @@ impl Reach {
 pub(crate) enum Aim {
     /// List items that are not spam.
     List,
-    /// List newsletters that many honest sites receive and some misreport.
+    /// List newsletters that many honest sites receive and some of them misreport.
     ListWide,
     /// Revoke every campaign.
     Revoke,
 }
 
-/// An attack on the last fifteen days.
+/// An attack during the last fifteen days.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attack {
     pub(crate) name: &'static str,
     pub(crate) identities: usize,
     /// Number of independence groups.
     pub(crate) groups: usize,
-    /// True if the identities echoed others for the thirty days before.
+    /// True if the identities echoed other reporters for the thirty days before the attack.
     pub(crate) farmed: bool,
     pub(crate) aim: Aim,
-    /// Reach of bulk ham that is not a target.
+    /// Reach of the bulk ham that is not a target of the attack.
     pub(crate) ham_reach: Reach,
 }
 
-/// All items and events of a run, in order.
+/// All items of a run, and its claims in the order of time.
 pub(crate) struct Traffic {
     pub(crate) reporters: Vec<Reporter>,
     pub(crate) items: Vec<Item>,
@@ -138,7 +139,7 @@ impl Traffic {
         traffic
     }
 
-    /// Makes each of these honest sites report an item of its own that the first two pinned peers revoke.
+    /// Makes each of these honest sites misreport an item of its own, which the first two pinned peers revoke.
     pub(crate) fn add_mistakes(&mut self, sites: std::ops::Range<u32>, day: u64) {
         for who in sites {
             let (item, at) = (self.items.len() as u32, day_start(day));
@@ -252,7 +253,7 @@ fn receivers(reach: usize, random: &mut ChaCha8Rng) -> Vec<u32> {
     let sites = HONEST + PINNED + TRAPS;
     let size = |site| if site < HONEST { 1.0 } else { ANCHOR_SIZE };
     let drawn = index::sample_weighted(random, sites, size, reach.min(sites)).expect("sizes are positive");
-    // Weighted sampling puts large sites first; sort them, so that delays are drawn in the order of sites.
+    // Weighted sampling puts large sites first. Sort the sites, because delays are drawn in this order.
     let mut drawn = drawn.into_iter().map(|site| site as u32).collect::<Vec<_>>();
     drawn.sort_unstable();
     drawn

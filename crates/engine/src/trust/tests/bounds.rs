@@ -1,4 +1,4 @@
-//! Every table at its bound, and the order of eviction.
+//! Tests of every table at its bound, and of the order of eviction.
 
 use super::*;
 

@@ -6,12 +6,12 @@ use rand::{RngExt as _, SeedableRng as _};
 use super::*;
 use crate::codec::{Malformed, Reader};
 
-/// Memory for about two weeks of claims: the table is sometimes full.
+/// Memory for about two weeks of claims, so that the table is sometimes full.
 const MEMORY: u64 = 48 << 10;
 
 /// Returns a site with many claims about few signatures.
 fn busy(seed: u64, claims: u32) -> Site {
-    // Trust is earned fast, because there is little time.
+    // Let reporters earn trust fast, because the test covers little time.
     let policy = Policy { votes_max: 8, group_share: 0.1, credit_early: 5.0, debit_refuted: 1.0, ..Policy::default() };
     let mut site = Site::with_memory(policy, MEMORY);
     let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -19,7 +19,7 @@ fn busy(seed: u64, claims: u32) -> Site {
     site
 }
 
-/// Makes a random claim. Anchors are few, or the table would soon hold only entries that they voted on.
+/// Makes a random claim. Anchors are rare; otherwise the table would soon contain only entries with their votes.
 fn claim_at_random(site: &mut Site, random: &mut ChaCha8Rng) {
     let id = random.random_range(0..60);
     let standing = match id {

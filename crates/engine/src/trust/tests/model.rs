@@ -15,7 +15,7 @@ struct Said {
     claim: Claim,
     weight: f64,
     early: bool,
-    /// True if no later change of the books overruled it.
+    /// True unless a later change of the books overruled the claim.
     counts: bool,
     settled: bool,
 }
@@ -35,7 +35,7 @@ struct Signature {
 }
 
 impl Signature {
-    /// Returns all claims, and the ones that were still unsettled.
+    /// Marks all claims as settled. Returns all claims, and those that were still unsettled.
     fn settle(&mut self) -> (Vec<Said>, Vec<Said>) {
         let new = self.said.iter().filter(|said| !said.settled).cloned().collect();
         self.said.iter_mut().for_each(|said| said.settled = true);
@@ -47,7 +47,7 @@ impl Signature {
 struct Model {
     policy: Policy,
     signatures: BTreeMap<u64, Signature>,
-    /// Good and bad in millionths, credits of the day, and the day.
+    /// By reporter: credits and debits in millionths, credits of the day, and the day.
     reporters: BTreeMap<u64, (u32, u32, u32, u64)>,
 }
 
@@ -55,7 +55,7 @@ struct Model {
 struct Sums {
     spam: f64,
     ham: f64,
-    /// The score for listing.
+    /// The score that is compared with the threshold for listing.
     listing: f64,
     groups: usize,
     reporting: usize,
@@ -147,7 +147,7 @@ impl Model {
         due.iter_mut().for_each(|signature| signature.settled = true);
         let mut said: Vec<_> = due.into_iter().map(Signature::settle).collect();
         let is_over = |signature: &&mut Signature| now.0 - signature.first >= 14 * Time::DAY;
-        // Later claims are settled when the signature is removed.
+        // Claims made after settlement are settled when the signature is removed.
         let mut over: Vec<_> = self.signatures.values_mut().filter(is_over).collect();
         over.sort_by_key(|signature| signature.first);
         said.extend(over.into_iter().map(Signature::settle));
@@ -232,13 +232,13 @@ fn the_scheme_matches_the_model() {
             model.settle(site.now);
         }
     }
-    // The test proves nothing unless signatures are both listed and revoked.
+    // Check that all combinations occurred; otherwise the test would prove nothing.
     assert_eq!(seen.len(), 7, "{seen:?}");
     assert!(seen.values().all(|&times| times >= 5), "{seen:?}");
 }
 
-/// Draws a claim. Signatures and reporters are few, so that they meet; most reporters are accounts, half of them in a
-/// group with another.
+/// Draws a claim. There are few signatures and reporters, so that several reporters claim the same signature. Most
+/// reporters are accounts, and half of them share a group with another.
 fn draw(random: &mut ChaCha8Rng) -> (Reporter, u64, Claim) {
     let id = random.random_range(0..40);
     let standing = match id {
@@ -249,7 +249,8 @@ fn draw(random: &mut ChaCha8Rng) -> (Reporter, u64, Claim) {
         _ => Standing::Stranger,
     };
     let claim = if random.random_bool(0.75) { Claim::Report } else { Claim::Revoke };
-    // Own reporters act at once, so they are rare; otherwise evidence would never matter.
+    // Own reporters choose among more signatures, so that few signatures have a claim by one. These claims take effect
+    // at once; if they were frequent, evidence would never matter.
     let number = if standing == Standing::Own { random.random_range(0..60) } else { random.random_range(0..20) };
     (Reporter { id, standing, group: if id > 25 { id / 2 } else { id } }, number, claim)
 }

@@ -1,4 +1,4 @@
-//! Effects of claims on the books.
+//! Tests of the effects of claims on the books.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Credits and debits of reporters, and when they are made.
+//! Tests of the credits and debits of reporters, and of the time of settlement.
 
 use super::*;
 
@@ -83,7 +83,7 @@ fn daily_credit_is_limited() {
             site.report(account(1), number);
         }
         site.wait(DUE);
-        // The lower bound of Beta(1 + x, 1).
+        // The precision is the lower bound of Beta(1 + x, 1).
         site.view(1).precision
     };
     let beta = |good: f64| precision::precision(precision::millionths(good), 0, (1.0, 1.0));
