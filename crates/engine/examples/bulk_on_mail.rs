@@ -1,5 +1,4 @@
-//! Measures on real mail how often the bulk book reports a message as bulk that is not. Yan and Cho call this rate
-//! f_dcc.
+//! Measures on real mail how often the bulk book wrongly reports a message as bulk. Yan and Cho call this rate f_dcc.
 //!
 //! ```sh
 //! cargo run --release -p bruit-engine --example bulk_on_mail -- FOLDER...
@@ -7,10 +6,10 @@
 //!
 //! Reads every message below the folders, one per file; a folder with `ham` in its name contains good mail, any other
 //! folder contains spam. Each message is signed as a DCC client would (body and Fuz1) and is given a number of
-//! recipients at one site (see [`Recipients`]). Other messages with the same distribution of recipients fill the book
-//! to a given number of signatures over seven days, delivery by delivery in random order, through [`Engine::apply`].
-//! Then the example looks up every signature of the real mail that is below the threshold, and many signatures that
-//! were never counted. The same arguments print the same table.
+//! recipients at one site (see [`Recipients`]). Other messages, with the same distribution of recipients, fill the book
+//! to a given number of signatures over seven days. Their deliveries are applied one by one, in random order. Then the
+//! example looks up every signature of the real mail that is below the threshold, and many signatures that were never
+//! counted. The same arguments print the same table.
 
 #![expect(clippy::print_stdout, reason = "it prints a table")]
 

@@ -5,9 +5,9 @@
 //! sockets or a clock. [`Credential::new`] checks a password once and refuses weak ones. Only the [`Credential`] is
 //! stored and journalled; it is sufficient for verification.
 //!
-//! For Razor, Pyzor and rspamd the stored form is not the original secret. It still has to be kept secret: anyone with
-//! the table can authenticate as any account in it, because the protocols offer no protection against this. Guessed
-//! passwords can also be tested against it.
+//! For Razor, Pyzor and rspamd the stored form is not the original secret. It must be kept secret nevertheless: the
+//! protocols allow anyone with the table to authenticate as any account in it. Guessed passwords can also be tested
+//! against it.
 //!
 //! ```
 //! use bruit_engine::time::Time;

@@ -1,9 +1,9 @@
 //! Sizes of all structures for a memory budget.
 //!
-//! [`SHARES`] divides the budget between the structures. The sizing functions of `bruit-filters` compute how many
-//! signatures each holds at the error rates below. Memory use does not grow with traffic: a full structure refuses new
-//! entries, evicts its oldest entries or, if it is a filter, has a higher error rate. [`crate::Engine::status`] warns
-//! before that happens.
+//! [`SHARES`] divides the budget between the structures. The sizing functions of `bruit-filters` compute the number of
+//! signatures that each structure holds at the error rates below. Memory use does not grow with traffic: a full
+//! structure refuses new entries, evicts its oldest entries or, if it is a filter, has a higher error rate.
+//! [`crate::Engine::status`] warns before that happens.
 
 use bruit_filters::sizing::{counts_ring_rate, ring_rate, staged_ring_rate};
 
@@ -124,7 +124,7 @@ impl Plan {
         }
         let share = |per_mille: u64| bytes / 1000 * per_mille;
         let lines = |bytes: u64| (bytes / LINE_BYTES).clamp(1, RING_LINES_MAX);
-        // Spilled counts need a tenth of the memory of the lines.
+        // Records of large counts need a tenth as much memory as the lines.
         let count_lines = |per_mille| lines(share(per_mille) / 11 * 10);
         Ok(Self {
             bytes,
@@ -142,8 +142,8 @@ impl Plan {
         })
     }
 
-    /// Returns the plan after a change of the budget. Each ring gets the largest whole multiple of its lines that fits
-    /// the budget, because only whole copies of lines leave all lookups unchanged. No ring shrinks.
+    /// Returns the plan after a change of the budget. Each ring grows to the largest whole multiple of its lines that
+    /// fits the budget. Lookups stay the same only if all lines are copied equally often. No ring shrinks.
     ///
     /// # Errors
     /// [`BudgetOutOfRange`] if the budget is too small or too large.
@@ -209,8 +209,8 @@ impl Capacities {
         }
     }
 
-    /// Returns the maximum numbers of signatures in one generation: those at which the error rate is [`STRETCH`] times
-    /// the planned one or, for counts, [`COUNT_RATE_MAX`].
+    /// Returns the maximum numbers of signatures in one generation. With these, the error rate is [`STRETCH`] times the
+    /// planned one or, for counts, [`COUNT_RATE_MAX`].
     #[must_use]
     pub fn limits(sizes: &BookSizes) -> Self {
         Self {

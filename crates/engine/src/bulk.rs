@@ -124,15 +124,16 @@ impl BulkBook {
         counted.unwrap_or(0)
     }
 
-    /// Starts a new ring for our own counts. Counts made as `before` are kept as those of another node.
+    /// Starts a new ring for our own counts. Counts made by the incarnation `before` are kept like the counts of
+    /// another node.
     pub(crate) fn begin_incarnation(&mut self, before: Origin) {
         let fresh = empty_like(&self.counts);
         let ring = std::mem::replace(&mut self.counts, fresh);
         self.others.insert(before, OriginCounts { cap: MANY, ring });
     }
 
-    /// Creates a ring for the counts of another server, with one line for every `part` lines of our own, or changes its
-    /// cap.
+    /// Creates a ring for the counts of another server, with one line for every `part` lines of our own. If the ring
+    /// exists, changes its cap.
     pub(crate) fn admit_origin(&mut self, origin: Origin, cap: u32, part: u64) {
         if let Some(counted) = self.others.get_mut(&origin) {
             counted.cap = cap;
@@ -142,7 +143,7 @@ impl BulkBook {
         self.others.insert(origin, OriginCounts { cap, ring: empty_ring(&self.counts, lines) });
     }
 
-    /// Grows our own rings and those of other servers by a factor.
+    /// Grows our own ring and the rings of other servers by a factor.
     pub(crate) fn grow(&mut self, factor: usize) {
         self.counts.grow(factor);
         self.others.values_mut().for_each(|counted| counted.ring.grow(factor));

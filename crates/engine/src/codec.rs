@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
-    /// Reads a fingerprint: its leading 64 bits, then the others.
+    /// Reads a fingerprint: its leading 64 bits, then its trailing 64 bits.
     ///
     /// # Errors
     /// See [`bytes`](Self::bytes).

@@ -36,11 +36,12 @@ use crate::time::Time;
 use crate::trust::{NurseryRefusal, Policy, Trust};
 use crate::whitelist::{SenderError, Whitelist};
 
-/// Lines of each ring cleared by a tick, at one tick a second. A ring of 1 GiB is cleared within 70 minutes.
+/// Number of lines that a tick clears in each ring. At one tick per second, a ring of 1 GiB is cleared within 70
+/// minutes.
 pub const TICK_LINES: u32 = 4_096;
-/// Lines of each ring cleared by a tick when the rings are several epochs behind, for example after a long stop.
-/// Clearing these 512 KiB takes well under a millisecond. During a snapshot it takes a few milliseconds, because the
-/// lines are copied first.
+/// Number of lines that a tick clears in each ring when the rings are several epochs behind, for example after a long
+/// stop. Clearing these 512 KiB takes well under a millisecond. During a snapshot it takes a few milliseconds, because
+/// the lines are copied first.
 pub const BEHIND_LINES: u32 = 8_192;
 
 /// Maximum number of epochs that a book may lag behind the clock and still accept claims. A claim in the first second
@@ -155,7 +156,7 @@ pub enum Refusal {
     /// The group's daily share of texts is used up.
     #[error("the group's share of texts for today is used up: try again tomorrow")]
     TextQuota,
-    /// The reporter may not change the effect of other reporters' claims: mark mail as good, assign a text to a
+    /// Only own users may change the effect of other reporters' claims: mark mail as good, assign a text to a
     /// fingerprint, or delete a text.
     #[error("only the site's own users may declare mail good or change a known text")]
     NotOwn,

@@ -2,8 +2,8 @@
 //!
 //! An [`Origin`] exports the entries that it accepted itself, separately for each [`Book`] and generation. The segments
 //! of one origin, book and generation form a [`Chain`]. They are numbered from 1, and each contains the hash of its
-//! predecessor. The [`Frontier`] records how far a chain has been applied. It is part of the state and is journalled
-//! together with the data.
+//! predecessor. The [`Frontier`] records the position up to which a chain has been applied. It is part of the state,
+//! and changes in the same event as the books.
 //!
 //! Chains are independent: segments of different chains may arrive in any order, with the same result. Sets are merged
 //! by OR; counts are kept separately by origin.
@@ -44,7 +44,7 @@ pub const CLUSTER_ORIGINS_MAX: usize = 16;
 /// to wait for generations to end.
 pub const INCARNATIONS_MAX: usize = 4;
 
-/// Size ratio of the server's own ring of counts to a peer's ring of counts.
+/// Number of lines in the server's own ring of counts for each line in a peer's ring.
 pub const PEER_RING_PART: u64 = 16;
 
 /// SHA-256 of a signed segment. The first segment of a chain has [`NO_HASH`] in place of its predecessor's hash.
@@ -217,8 +217,8 @@ pub enum OriginChange {
         /// Public key of the server.
         key: [u8; 32],
     },
-    /// Stops exporting and drops pending entries. Exported segments remain valid. When the server starts exporting
-    /// again, it does so as a new incarnation.
+    /// Stops exporting and drops pending entries. Exported segments remain valid. To export again, the server must
+    /// start a new incarnation.
     End,
 }
 

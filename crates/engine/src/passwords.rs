@@ -252,7 +252,7 @@ mod tests {
         assert!(words.iter().all(|word| list.judge(word.as_bytes()).is_err()), "no false negatives");
         let passwords = 100_000;
         let mut state = 6;
-        // Mixed case and two digits at the end: three lookups each.
+        // Passwords in mixed case with two digits at the end need three lookups each.
         let refused =
             (0..passwords).filter(|_| list.judge(format!("K{:016x}q77", next(&mut state)).as_bytes()).is_err());
         let (refused, expected) = (refused.count() as f64, 3.0 * WORD_LIST_RATE * f64::from(passwords));
@@ -286,7 +286,8 @@ mod tests {
     fn the_false_positive_rate_of_common_passwords_is_as_documented() {
         let (key, one) = (&COMMON.key, COMMON.filter.estimated_false_positive_rate());
         assert_eq!(key.id(), COMMON.filter.key_id());
-        // One lookup for passwords that end in a letter, two for the others: about 100 and 200 refusals of 200,000.
+        // Passwords that end in a letter need one lookup, other passwords two. About 100 and 200 of 200,000 are
+        // refused.
         for (last, questions) in [(b'a'..=b'z', 1.0), (b'0'..=b'9', 2.0)] {
             let (measured, predicted) = (refused_share(200_000, last), questions * one);
             println!("{questions} questions: {:.0} of 200000 refused, {:.0} computed", measured * 2e5, predicted * 2e5);

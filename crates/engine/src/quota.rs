@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use crate::codec::{Malformed, Reader, put_count};
 use crate::time::Time;
 
-/// Maximum number of groups whose usage is counted separately. All further groups share one quota, so a flood of new
-/// groups gains nothing.
+/// Maximum number of groups whose usage is counted separately. All further groups share one quota, so that a flood of
+/// new groups gains an attacker nothing.
 pub const GROUPS_MAX: usize = 4_096;
 
 /// The group that stands for all groups beyond [`GROUPS_MAX`].

@@ -6,7 +6,7 @@
 //! books.
 //!
 //! The paper's two filters are applied to features: features seen in two good messages, or in one revoked message, do
-//! not count. They are not stored, and already stored ones no longer vote.
+//! not count. They are not stored, and those already stored no longer vote.
 //!
 //! ```
 //! use bruit_engine::replicas::{Replicas, Scratch};
@@ -55,8 +55,8 @@ pub const CHECKED_MAX: usize = 8_192;
 /// one per report on average for the longest message, and 0.04 for an ordinary one (300 features).
 pub const REPORTS_MIN: u64 = 1_024;
 
-/// Maximum memory for a report: 48 slots of 30 bits in lines filled to 95 %, its record, and the fingerprint of its
-/// whole text in a hash map.
+/// Maximum memory for a report: 48 slots of 30 bits in lines filled to 95 %, a record, and the fingerprint of the whole
+/// text in a hash map.
 const BYTES_PER_REPORT: u64 = 190 + size_of::<TextRecord>() as u64 + 2 * (WHOLE_BYTES as u64 + 1);
 
 /// A text is a template if at least this share of its features, in per cent, is known from good mail.
@@ -113,7 +113,7 @@ impl TextRecord {
     }
 }
 
-/// A report of which a message is a near replica, and the overlap of the two.
+/// A match between a message and a report, with their overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextMatch {
     /// Number of the report.
@@ -236,7 +236,7 @@ impl Replicas {
         owners.zip(&self.records).map(stored).fold(0, u64::saturating_add)
     }
 
-    /// Stores a report, evicting the oldest ones if the index is full.
+    /// Stores a report. If the index is full, evicts the oldest reports.
     pub fn report(&mut self, features: &Features) -> Owner {
         let text = self.text_of(features, usize::MAX);
         self.report_text(&text, text.fingerprint(&self.key))
@@ -288,7 +288,7 @@ impl Replicas {
         self.generations.back().is_some_and(|current| owner.number() >= current.1)
     }
 
-    /// Returns the reports of which a message is a near replica, oldest first.
+    /// Returns the reports that a message matches as a near replica, oldest first.
     pub fn check(&self, features: &Features, scratch: &mut Scratch) -> Vec<TextMatch> {
         let own = self.count_own(features, scratch);
         self.look_up(features.all(), scratch);
@@ -374,7 +374,7 @@ impl Replicas {
         features.retain(|&feature| !self.good.is_learnt(&self.fingerprint(feature)));
     }
 
-    /// Returns the number of good messages that the current generation has learnt, and the maximum.
+    /// Returns the number of good messages that the current generation has learnt, and their maximum number.
     #[must_use]
     pub const fn good_fill(&self) -> (u64, u64) {
         self.good.fill()
@@ -411,7 +411,7 @@ impl Replicas {
         self.table.bytes() + (records + wholes) as u64
     }
 
-    /// Returns the number of reports and the maximum.
+    /// Returns the number of reports and their maximum number.
     #[must_use]
     pub fn fill(&self) -> (u64, u64) {
         (self.records.len() as u64, self.records_max as u64)
@@ -507,7 +507,7 @@ impl Replicas {
 
     fn record(&mut self, owner: Owner, record: TextRecord) {
         let oldest = self.table.live().start;
-        // The table may skip a number; it gets an empty record.
+        // The table may skip numbers. A skipped number gets an empty record.
         while oldest.number() + (self.records.len() as u64) < owner.number() {
             self.records.push_back(TextRecord::default());
         }
@@ -543,8 +543,8 @@ impl Replicas {
         self.good.retain_others(fingerprints, &mut scratch.is_good);
     }
 
-    /// Returns the number of features that a report of the message would have, plus those of text appended to it,
-    /// without those that do not count.
+    /// Returns the number of features of the message that count: those that a report of it would have, and those of
+    /// text appended to it.
     fn count_own(&self, features: &Features, scratch: &mut Scratch) -> u32 {
         let own = features.own().len() + features.appended.len();
         self.look_up(features.own().chain(features.appended.iter().copied()), scratch);

@@ -4,8 +4,8 @@
 //! months. So a feature that was seen on several different days in unreported mail is considered good.
 //!
 //! [`RecentFeatures`] keeps one filter for each of the last eight days, in a fixed [`SEEN_BYTES`] bytes. No text can be
-//! read from its bits. It is not part of the state of an [`Engine`](crate::Engine): the features that it finds must be
-//! submitted as an [`Event::GoodFeatures`](crate::event::Event::GoodFeatures), and it may be lost at any time.
+//! read from its bits. It is not part of the state of an [`Engine`](crate::Engine), and may be lost at any time. The
+//! features that it finds must be submitted as an [`Event::GoodFeatures`](crate::event::Event::GoodFeatures).
 
 use std::ops::RangeInclusive;
 
@@ -97,7 +97,7 @@ impl RecentFeatures {
         for _ in 0..(day - self.ring.epoch()).min(GENERATIONS.into()) {
             self.ring.advance();
         }
-        // If the gap was longer than the number of filters, all filters are empty by now, and the rest of the gap is
+        // After a gap of more days than there are filters, all filters are empty, and the rest of the gap can be
         // skipped.
         if self.ring.epoch() < day && self.ring.expire(usize::MAX) && self.ring.is_clear() {
             self.ring.begin_epoch(day);

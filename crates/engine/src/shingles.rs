@@ -5,8 +5,8 @@
 //! ([`AGREEMENT_MIN`]). Neither digests nor shingles are stored: a record has 64 bits of its digest's fingerprint and a
 //! number, and an [`OwnerTableWithoutParts`] has 30 bits for each shingle.
 //!
-//! 64 bits are sufficient for a digest: among a million records, one check in 2^44 finds a wrong one, and nobody
-//! without the realm's key can search for a collision.
+//! 64 bits are sufficient for a digest. Among a million records, one check in 2^44 finds a wrong record, and nobody can
+//! search for a collision without the realm's key.
 //!
 //! Record numbers are assigned in ascending order, so they also show which record is older. [`Shingles::advance`]
 //! expires an old epoch by moving one boundary, and each write removes a few expired records. A record that is written
@@ -107,8 +107,8 @@ pub struct ShingleMatch {
 }
 
 impl Shingles {
-    /// Creates an index for `records` records ([`RECORDS_MIN`] to [`RECORDS_MAX`]), each kept for `window` epochs (1 to
-    /// [`WINDOW_MAX`]) from the one in which it was last written. `epoch` is the current one.
+    /// Creates an index for `records` records ([`RECORDS_MIN`] to [`RECORDS_MAX`]). A record is kept for `window`
+    /// epochs (1 to [`WINDOW_MAX`]), including the one in which it was last written. `epoch` is the current epoch.
     ///
     /// # Panics
     /// If the memory cannot be allocated.
@@ -275,7 +275,7 @@ impl Shingles {
         self.len() == 0
     }
 
-    /// Returns the memory of slots, records and index. It does not grow.
+    /// Returns the memory of slots, records and index, which never changes except by a resize.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.table.bytes() + self.records.bytes()
@@ -304,8 +304,8 @@ impl Shingles {
     }
 
     /// Decodes the output of [`encode_records`](Self::encode_records). The parameters must be those with which the
-    /// index was created, and `table` must have been saved at the same time. The table may be smaller than that of a
-    /// new index.
+    /// index was created, and `table` must have been saved at the same time. The table may be smaller than the table of
+    /// a new index.
     ///
     /// # Errors
     /// [`Malformed`] if the bytes are not a valid encoding or do not match the table.
@@ -349,8 +349,8 @@ impl Shingles {
         owner.number()
     }
 
-    /// Stores the missing shingles of a record: first those that have free slots, then those whose slots must be taken
-    /// from other records.
+    /// Stores the missing shingles of a record: first the shingles with fewer than the maximum number of owners, then
+    /// those that must be taken from other records.
     fn store(&mut self, number: u64, features: &[Feature; SHINGLES]) {
         if self.extend(number, features) == 0 {
             return;
@@ -405,7 +405,7 @@ impl Shingles {
         }
     }
 
-    /// Removes expired records, then evicts the oldest ones until one more fits.
+    /// Removes expired records, then evicts the oldest records until one more fits.
     fn make_room(&mut self) {
         let oldest = self.table.live().start.number();
         for _ in 0..CLEANED_PER_WRITE {

@@ -6,8 +6,8 @@
 //! the listing that it revokes.
 //!
 //! Most signatures are reported once in a generation, by the report that lists them. So a listing stands for one report
-//! of flag 0, and the ring of claims counts only further reports and can be much smaller. (A signature that was
-//! reinstated, or listed by a report of another flag, therefore counts one report of flag 0 too many.)
+//! of flag 0, and the ring of claims counts only further reports and can be much smaller. (If a signature was
+//! reinstated, or listed by a report of another flag, its count of flag 0 is therefore too high by one.)
 //!
 //! Several nodes of one operator would lose reports this way: if two list the same signature, only one report would
 //! count. So a node that exports claims to other nodes counts all of them, except in generations that already had
@@ -35,7 +35,8 @@ pub(crate) const CLAIMS: &str = "counts of claims";
 /// Maximum number of signatures that can be reinstated in one generation.
 pub const REINSTATED_MAX: usize = 4_096;
 
-/// Number of flags under which claims are counted separately. These are rspamd's; flag 0 is for all other protocols.
+/// Number of flags under which claims are counted separately. They are rspamd's flags; claims by all other protocols
+/// have flag 0.
 pub const FLAGS: u8 = 16;
 
 /// Listed and revoked signatures by generation, and counts of claims about them.
@@ -189,8 +190,8 @@ impl SpamBook {
         ClaimCounts { report_count: count(Claim::Report).saturating_add(listings), revoke_count: count(Claim::Revoke) }
     }
 
-    /// Returns true if a listing in the current generation itself counts as one report, so that the report that caused
-    /// it must not be counted again.
+    /// Returns true if a listing in the current generation counts as one report. The report that caused it must then
+    /// not be counted again.
     pub(crate) const fn counts_by_listing(&self) -> bool {
         self.epoch() < self.all_counted_from
     }
@@ -213,7 +214,7 @@ impl SpamBook {
         }
     }
 
-    /// Restores the counts of one of our own claims, for those of its signatures for which it had been counted.
+    /// Counts one of our own claims again, for each signature for which it was counted the first time.
     pub(crate) fn count_vote(&mut self, epoch: u64, vote: &ClaimEntry) {
         for (fingerprint, _) in vote.signatures.iter().filter(|(_, is_counted)| *is_counted) {
             // This cannot fail: pending entries belong to live generations.
@@ -221,7 +222,8 @@ impl SpamBook {
         }
     }
 
-    /// Starts a new ring for our own counts. Counts made as `before` are kept as those of another node.
+    /// Starts a new ring for our own counts. Counts made by the incarnation `before` are kept like the counts of
+    /// another node.
     pub(crate) fn begin_incarnation(&mut self, before: Origin) {
         let fresh = empty_like(&self.claims);
         self.others.insert(before, std::mem::replace(&mut self.claims, fresh));
@@ -241,7 +243,7 @@ impl SpamBook {
         self.others.values_mut().for_each(|ring| ring.grow(claims));
     }
 
-    /// Iterates over the rings of our own counts and those of other nodes.
+    /// Iterates over the ring of our own counts and the rings of other nodes.
     fn rings(&self) -> impl Iterator<Item = &CountsRing> {
         std::iter::once(&self.claims).chain(self.others.values())
     }

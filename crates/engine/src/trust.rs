@@ -1,8 +1,8 @@
 //! Trust in reporters: claims are weighed by reporter, kept until they are settled, and settled by comparison with
 //! anchors.
 //!
-//! [`Trust`] receives every claim and returns the resulting change of the books. It depends on no book, protocol or
-//! clock, and allocates its memory at creation. Equal claims at equal times produce equal bytes of state, on every
+//! [`Trust`] receives every claim and returns the resulting change of the books. It does not depend on books, protocols
+//! or a clock, and allocates its memory at creation. Equal claims at equal times produce equal bytes of state, on every
 //! machine.
 //!
 //! The scheme, described at length in `docs/trust.md`:
@@ -90,7 +90,7 @@ pub enum Standing {
     Pinned = 2,
     /// A reporter with an account or key, who earns trust.
     Account = 3,
-    /// An anonymous reporter, identified by source network, who never has weight.
+    /// An anonymous reporter, identified by its source network. Its claims never have weight.
     Stranger = 4,
 }
 
@@ -260,7 +260,7 @@ impl Trust {
         &self.policy
     }
 
-    /// Returns the number of known signatures and the maximum.
+    /// Returns the number of known signatures and their maximum number.
     #[must_use]
     pub fn fill(&self) -> (u64, u64) {
         (self.nursery.len() as u64, self.nursery.entries_max().into())
@@ -281,7 +281,7 @@ impl Trust {
     /// the books are full, the claim is recorded but changes nothing there.
     ///
     /// # Errors
-    /// [`NurseryRefusal`]; the state is unchanged then.
+    /// [`NurseryRefusal`]; the state is then unchanged.
     pub fn claim(
         &mut self,
         now: Time,
@@ -391,7 +391,7 @@ impl Trust {
         true
     }
 
-    /// Credits and debits the voters on an entry whose votes are not yet settled.
+    /// Settles the unsettled votes on an entry: credits or debits the voters.
     fn settle_votes(&mut self, now: Time, slot: u32) {
         let mut votes = self.nursery.votes(self.nursery.get(slot)).copied().collect::<Vec<_>>();
         sort_for_truth(&mut votes);

@@ -1,8 +1,8 @@
 //! Whitelists: signatures that never count, and trusted senders.
 //!
-//! Signatures are stored as fingerprints under the realm's key. One probe of a table finds both the signatures of empty
-//! content, which are built in ([`WhitelistReason::Empty`]), and those listed by the operator or through a protocol.
-//! Only the latter are part of the stored state. [`Senders`] are patterns of addresses and domains.
+//! Signatures are stored as fingerprints under the realm's key. One table contains both the built-in signatures of
+//! empty content ([`WhitelistReason::Empty`]) and the signatures listed by the operator or through a protocol. Only
+//! listed signatures are part of the stored state. [`Senders`] are patterns of addresses and domains.
 //!
 //! ```
 //! use bruit_engine::signature::fingerprint_of_bytes;
@@ -108,7 +108,7 @@ impl Whitelist {
     /// client lists the signature again.
     ///
     /// # Errors
-    /// [`ListFull`]; the list is unchanged then.
+    /// [`ListFull`]; the list is then unchanged.
     pub fn add(&mut self, fingerprint: Fingerprint, by: ListAuthor) -> Result<bool, ListFull> {
         let is_full = self.len() >= SIGNATURES_MAX;
         let is_same = |entry: &SignatureEntry| entry.fingerprint == fingerprint;

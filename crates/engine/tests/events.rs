@@ -178,7 +178,8 @@ fn reinstate(engine: &mut Engine, signature: u32) -> bool {
     engine.check(&fingerprint(signature), 0).kind == Kind::Spam
 }
 
-/// Own users can reinstate a bounded number of signatures in a generation; others stay revoked until the next.
+/// Own users can reinstate a bounded number of signatures in a generation; other signatures stay revoked until the next
+/// generation.
 #[test]
 fn reinstated_signatures_have_a_bound() {
     let mut engine = engine();
@@ -237,7 +238,7 @@ fn ticks_settle_claims() {
     assert!(weight(&engine) > 0.5, "{}", weight(&engine));
 }
 
-/// A tick settles a bounded number of claims; the next one continues.
+/// A tick settles a bounded number of claims; the next tick continues with the rest.
 #[test]
 fn a_tick_settles_a_bounded_number_of_claims() {
     let mut engine = engine();

@@ -40,7 +40,7 @@ fn servers(count: u8, terms: Terms) -> Vec<Engine> {
     engines
 }
 
-/// Seals all pending entries and returns them as verified segments. Their hashes are derived from their position.
+/// Seals all pending entries and returns them as verified segments. The hash of a segment is derived from its position.
 fn seal(engine: &mut Engine) -> Vec<Received> {
     let origin = engine.exchange().own().unwrap();
     let mut segments = Vec::new();

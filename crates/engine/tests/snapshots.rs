@@ -57,8 +57,7 @@ fn a_snapshot_has_the_state_at_its_start() {
     assert!(snapshot(&mut restore(&after)) == after);
 }
 
-/// While a snapshot is written, the filters of good mail start three new generations, and the other structures even
-/// more.
+/// While a snapshot is written, the filters of good mail start three generations, and the rings start more than three.
 #[test]
 fn generations_may_turn_while_a_snapshot_is_written() {
     let mut engine = engine();

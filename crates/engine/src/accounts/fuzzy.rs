@@ -2,9 +2,9 @@
 //! that key.
 //!
 //! A client generates a new key of its own at every start, so its key does not identify it. The server distinguishes
-//! clients by its own keys: each account is given a server key of its own, and the flags that it may write. The MAC of
-//! a request proves that the request was encrypted to that key. The MAC is verified by the code that holds the private
-//! keys, not here.
+//! clients by its own keys: each account is given a separate server key, and a set of flags that it may write. The MAC
+//! of a request proves that the request was encrypted to that key. The MAC is verified by the code that holds the
+//! private keys, not here.
 
 use crate::codec::{Malformed, Reader};
 

@@ -1,4 +1,4 @@
-//! Account names, by the rules of their protocols.
+//! Account names, and the rules for them in each protocol.
 
 use crate::codec::Malformed;
 

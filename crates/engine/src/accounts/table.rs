@@ -12,8 +12,8 @@ use crate::codec::{Malformed, Reader, put_count};
 use crate::time::Time;
 use crate::trust::{Standing, read_standing};
 
-/// Maximum number of accounts of all protocols together, about 20 MB. Razor lets anyone register, so the table needs a
-/// bound.
+/// Maximum number of accounts of all protocols together. They need about 20 MB. Razor lets anyone register, so the
+/// table needs a bound.
 pub const ACCOUNTS_MAX: usize = 65_536;
 
 /// Minimum length of an encoded account: the shortest name and the shortest credential.
@@ -48,7 +48,8 @@ pub struct Account {
     pub registration: Registration,
 }
 
-/// The creator of an account. Determines how its reporter id is derived and whether it can be evicted.
+/// The creator of an account. The account's reporter id depends on it, and only self-registered accounts can be
+/// evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registration {
     /// Unknown, because the account was created by a version that did not record its creator. Its reporter id is
@@ -155,7 +156,7 @@ impl Accounts {
     /// Registers an account for the operator. The credential must have been made for the same name.
     ///
     /// # Errors
-    /// [`RegisterError`]; the table is unchanged then.
+    /// [`RegisterError`]; the table is then unchanged.
     pub fn register(
         &mut self,
         name: &[u8],
@@ -199,7 +200,7 @@ impl Accounts {
     /// Replaces the credential of the account with this name and the credential's protocol.
     ///
     /// # Errors
-    /// [`ChangeError`]; the table is unchanged then.
+    /// [`ChangeError`]; the table is then unchanged.
     pub fn rotate(&mut self, name: &[u8], credential: Credential) -> Result<(), ChangeError> {
         let before = self.get(credential.protocol(), name).ok_or(ChangeError::Unknown)?.credential;
         if let (Credential::Fuzzy(before), Credential::Fuzzy(after)) = (before, credential) {
@@ -215,7 +216,7 @@ impl Accounts {
     /// Applies a change by the operator. The account keeps its name and its reporter id.
     ///
     /// # Errors
-    /// [`ChangeError`]; the table is unchanged then.
+    /// [`ChangeError`]; the table is then unchanged.
     pub fn update(&mut self, protocol: Protocol, name: &[u8], update: &AccountUpdate) -> Result<(), ChangeError> {
         if let Some(credential) = update.credential {
             // A credential of another protocol belongs to another account.

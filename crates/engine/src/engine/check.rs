@@ -30,7 +30,7 @@ pub struct CheckScratch {
     votes: Votes,
 }
 
-/// Minimum overlap, in per cent of either text, of two texts that differ in only a few words.
+/// Minimum overlap of two texts that differ in only a few words, in per cent of each text.
 const SAME_PERCENT_MIN: u8 = 90;
 
 /// Returns true if the texts of a message and a report differ in only a few words.
@@ -48,7 +48,7 @@ fn is_stored_as(found: &TextMatch, features: &Features) -> bool {
     of_report >= minimum && of_message * all >= minimum * own
 }
 
-/// A stored text of which a message is a near replica.
+/// A stored text that a message matches as a near replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundText {
     /// Fingerprint of the text in the books.
@@ -130,7 +130,7 @@ impl Engine {
         Some(FoundText { fingerprint, is_current, is_same })
     }
 
-    /// Returns the evidence about the text of which a message is a near replica. If there are several such texts,
+    /// Returns the evidence about the stored text that a message matches as a near replica. If it matches several,
     /// chooses the most certain spam, then the closest match.
     pub fn check_text(&self, features: &Features, scratch: &mut CheckScratch) -> Evidence {
         let matches = self.replicas.check(features, &mut scratch.replicas);

@@ -1,4 +1,4 @@
-//! Exchange with other servers: received segments applied to the books, and changes of the books exported.
+//! Exchange with other servers: applies received segments to the books, and exports changes of the books.
 //!
 //! A segment is applied only if it is the next one of its chain. The books and the chain's frontier change in the same
 //! event. Nodes of one operator share sets, claims and counts. A server of another operator counts as one reporter in
@@ -28,7 +28,7 @@ const SEGMENT_RESERVE_PART: u64 = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExchangeRefusal {
-    /// The realm has version 1, whose fingerprints cannot be exchanged.
+    /// The realm has version 1. Its fingerprints cannot be exchanged.
     #[error("this clearinghouse was founded by a version without exchange between servers: create a new clearinghouse")]
     OldRealm,
     /// This server does not exchange segments.
@@ -239,8 +239,8 @@ impl Engine {
             }
             _ => return Ok(()),
         };
-        // Slightly above the limit for local claims, so that nodes that stop at the same point still receive each
-        // other's claims.
+        // This limit is slightly above the limit for local claims, so that nodes that reach the latter still accept
+        // each other's segments.
         let is_saturated = keys.unwrap_or(0.0) >= (most + planned / SEGMENT_RESERVE_PART) as f64;
         if is_saturated { Err(ExchangeRefusal::Saturated) } else { Ok(()) }
     }
@@ -389,7 +389,8 @@ impl Engine {
         let is_accepted = self.whitelist.contains(fingerprint).is_none()
             && self.weigh(by, claim, fingerprint, ClaimSite::Here).is_ok();
         if is_accepted {
-            // Other nodes weigh it too, but none counts it: nodes with their own link to the peer would count it twice.
+            // Other nodes weigh the claim, too, but none counts it: nodes with their own link to the peer would count
+            // it twice.
             self.export_vote(by, claim, 0, vec![(*fingerprint, false)]);
         }
         is_accepted

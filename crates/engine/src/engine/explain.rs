@@ -38,7 +38,7 @@ pub struct Explanation {
 pub struct CountedClaims {
     /// Flag under which they were counted.
     pub flag: u8,
-    /// Start of the generation, or the founding of the clearinghouse if that is later.
+    /// Start of the generation, or the founding of the clearinghouse if it is later.
     pub since: Time,
     /// Number of claims.
     pub counts: ClaimCounts,
@@ -47,7 +47,7 @@ pub struct CountedClaims {
 /// Recipients counted in a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountedRecipients {
-    /// Start of the generation, or the founding of the clearinghouse if that is later.
+    /// Start of the generation, or the founding of the clearinghouse if it is later.
     pub since: Time,
     /// Number of recipients.
     pub recipients: u32,

@@ -29,7 +29,8 @@ pub struct ResizePreview {
 pub struct StructurePreview {
     /// Name of the structure.
     pub name: &'static str,
-    /// Lines of 64 bytes before and after, if the structure consists of lines. Their number is multiplied or unchanged.
+    /// Lines of 64 bytes before and after, if the structure consists of lines. Their number is unchanged or multiplied
+    /// by a whole factor.
     pub lines: Option<(u64, u64)>,
     /// Memory in bytes before and after.
     pub bytes: (u64, u64),
@@ -122,7 +123,8 @@ impl Engine {
         parts.into_iter().find(|(_, fits)| !fits).map(|(what, _)| what)
     }
 
-    /// Copies reporters and unsettled claims into tables of `bytes` of memory; returns `None` if they do not fit.
+    /// Copies reporters and unsettled claims into tables that use `bytes` bytes of memory. Returns `None` if they do
+    /// not fit.
     fn trust_within(&self, bytes: u64) -> Option<Trust> {
         let mut encoded = Vec::new();
         self.trust.encode(&mut encoded);

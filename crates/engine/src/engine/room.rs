@@ -60,13 +60,13 @@ pub(super) struct Count {
 /// The place and generation in which a claim was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClaimSite {
-    /// On this server; the claim is charged to its group.
+    /// Made on this server. The claim is charged to its reporter's group.
     Here,
-    /// At another node of the cluster, in the generation that is also current on this server. That node has charged the
-    /// claim.
+    /// Made at another node of the cluster, in the generation that is also current on this server. That node has
+    /// charged the claim.
     Node,
-    /// At another node, in an older generation. Its effects arrive as that node's listings and revocations; the claim
-    /// itself must not list the signature in the current generation.
+    /// Made at another node, in an older generation. Its effects arrive as that node's listings and revocations; the
+    /// claim itself must not list the signature in the current generation.
     NodeEarlier,
 }
 

@@ -46,8 +46,8 @@ pub struct RingStatus {
     /// Load of the fullest generation, as an estimated number of signatures. If its contents were copied when the ring
     /// grew, this is more than the number of signatures in the generation.
     pub fullest: u64,
-    /// For rings of counts: number of counts above fifteen in the current generation, and the maximum. If the maximum
-    /// is exceeded, all such counts become too high.
+    /// For rings of counts: number of counts above fifteen in the current generation, and the maximum number of them.
+    /// If it is exceeded, all such counts become too high.
     pub records: Option<(usize, usize)>,
     /// Expected error rate over the window: false positives, or the maximum share of wrong counts.
     pub error_rate: f64,

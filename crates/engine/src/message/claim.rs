@@ -72,8 +72,8 @@ fn text(engine: &Engine, features: &Features, claim: Claim, by: By, events: &mut
     let standing = by.reporter.standing;
     let mut keep = |fingerprint, text| events.push(Event::Text { by, fingerprint, text });
     if let Some(found) = engine.find_text(features, &mut CheckScratch::default()) {
-        // A text that is still in circulation must not age out, and a reported text must be found again even if later
-        // copies are less close to the older report. Only own users may store a text under another's fingerprint.
+        // Store the text again: a text that is still in circulation must not expire, and later copies may be closer to
+        // this text than to the older one. Only own users may store a text under another's fingerprint.
         if claim == Claim::Report && !found.is_current && standing == Standing::Own {
             let text = engine.replicas().text(features);
             if !text.is_empty() {
@@ -92,9 +92,9 @@ fn text(engine: &Engine, features: &Features, claim: Claim, by: By, events: &mut
     Some(name)
 }
 
-/// Returns true if a revocation also revokes the claimed text that the message is close to. If the two differ, the
-/// claimed text may still be spam that copied the message; the features learnt from an own user's revocation
-/// distinguish the two.
+/// Returns true if a revocation of the message also revokes the claimed text that it is close to. If the texts differ,
+/// the claimed text may be spam that copied the message. It then stays claimed, if an own user's revocation teaches
+/// features that distinguish the two.
 fn revokes_text(engine: &Engine, features: &Features, found: &FoundText, standing: Standing) -> bool {
     let teaches = standing == Standing::Own && engine.replicas().ensure_room_for_good().is_ok();
     !features.is_quoted && (found.is_same || !teaches)

@@ -4,8 +4,8 @@
 //! one of three ways:
 //!
 //! - The only file of such a message identifies it, and is claimed by its own fingerprint.
-//! - Several files of such a message identify it together, and are claimed by one fingerprint, because a single file
-//!   may be harmless, such as a shop's terms. Each is also claimed as *carried*.
+//! - Several files of such a message identify it only together, and are claimed by one fingerprint. A single one may be
+//!   harmless, such as a shop's terms. Each is also claimed as *carried*.
 //! - A file next to a text or a link is claimed only as *carried*, by a separate fingerprint. Other messages that carry
 //!   it are suspected, never spam.
 //!
@@ -53,8 +53,8 @@ pub(super) fn revocation_fingerprints(engine: &Engine, signatures: &[Signature])
     carried.chain([together]).filter(is_known).collect()
 }
 
-/// Adjusts the verdicts on the files of a message for claims about all files together, for claims about carried
-/// files, and for files known from good mail.
+/// Adjusts the verdicts on the files of a message. Considers claims about all files together, claims about carried
+/// files, and files known from good mail.
 pub(crate) fn adjust_verdicts(engine: &Engine, signed: &Signed, verdicts: &mut [Verdict]) {
     let key = engine.realm().key();
     let Signed { signatures, outline, .. } = signed;

@@ -21,7 +21,8 @@ const GOOD_RATE: f64 = 0.01;
 /// Maximum space used by a message in one filter: 10 bits for each of its features.
 pub(crate) const BYTES_PER_MESSAGE: u64 = GOOD_FEATURES * 10 / 8;
 
-/// Error if the filters of good mail are full. With more features, they would report too many others as good.
+/// Error for a good message that cannot be learnt, because the filters of good mail are full. With more features, they
+/// would report too many others as good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoodIsFull;
 
@@ -65,8 +66,8 @@ pub(crate) fn sum(features: &[Fingerprint]) -> Fingerprint {
     })
 }
 
-/// Returns true if these features count as a full message towards the capacity. A message with n features does so with
-/// a probability of n / [`GOOD_FEATURES`]. The result depends only on the features, so all nodes agree.
+/// Returns true if these features count as a full message towards the capacity. For n features, the probability of this
+/// is n / [`GOOD_FEATURES`]. The result depends only on the features, so all nodes agree.
 fn takes_room(features: &[Fingerprint]) -> bool {
     sum(features).high() % GOOD_FEATURES < features.len() as u64
 }
@@ -113,8 +114,7 @@ impl Good {
         self.bits() <= plan(messages).cells
     }
 
-    /// Recomputes the capacity after the filters were replaced by restored ones. Returns false if these differ in size
-    /// from each other.
+    /// Recomputes the capacity after the filters were replaced by restored ones. Returns false if their sizes differ.
     pub(crate) fn recount(&mut self) -> bool {
         let bits = self.bits();
         self.capacity = capacity(self.capacity, bits);
@@ -184,7 +184,7 @@ impl Good {
         self.generations[self.current].good.contains(feature)
     }
 
-    /// Returns the number of messages that the current generation has learnt, and the maximum.
+    /// Returns the number of messages that the current generation has learnt, and their maximum number.
     pub(crate) const fn fill(&self) -> (u64, u64) {
         (self.capacity.saturating_sub(self.generations[self.current].left), self.capacity)
     }

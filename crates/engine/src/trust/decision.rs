@@ -11,8 +11,8 @@
 //!   two more anchored groups that report than revoke. Only reports made after the revocation count, because it
 //!   overruled the earlier ones.
 //! - **Revoking** a listed signature requires one own reporter. Any other anchor revokes it, too, unless a trap
-//!   reported it or own reporters keep it listed. Other reporters revoke it if their revocation lowers evidence that
-//!   had reached [`Level::Block`] below that level and own reporters do not keep it listed.
+//!   reported it or own reporters keep it listed. Any other reporter revokes it if the revocation lowers the level of
+//!   the evidence from [`Level::Block`], unless own reporters keep it listed.
 
 use super::evidence::{Level, Vote, VoteEvidence};
 use super::policy::Policy;

@@ -322,7 +322,7 @@ fn put_numbers(out: &mut Vec<u8>, numbers: &[u32], slots: impl Iterator<Item = u
     out[start..start + NUMBER_BYTES].copy_from_slice(&count.to_le_bytes());
 }
 
-/// Numbers of entries, each of which must be read exactly once.
+/// Checks that the number of every entry is read exactly once.
 struct Numbers {
     seen: Vec<bool>,
     left: usize,

@@ -93,7 +93,7 @@ pub struct VoteEvidence {
     pub ham: f64,
     /// Part of `ham` that comes from anchors.
     pub ham_anchored: f64,
-    /// Number of groups whose report has weight.
+    /// Number of groups with a report that has weight.
     pub groups: u32,
     /// Number of anchored groups that report.
     pub anchored_reports: u32,
@@ -108,7 +108,7 @@ pub struct VoteEvidence {
 }
 
 impl VoteEvidence {
-    /// Sums the votes that are not overruled. Removes the others from `votes` and sorts it.
+    /// Sums the votes that are not overruled. Removes overruled votes from `votes`, and sorts the rest.
     pub(super) fn of(policy: &Policy, votes: &mut Vec<Vote>) -> Self {
         votes.retain(|vote| !vote.overruled);
         let own = |claim| count(votes.iter().filter(|vote| vote.is_own() && vote.claim == claim).count());

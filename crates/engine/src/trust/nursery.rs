@@ -2,9 +2,9 @@
 //!
 //! All memory is allocated at creation. An entry is charged to the group that first claimed it, later to the first
 //! group of a higher class. A group that exceeds its share loses its own oldest entry. When the whole table is full,
-//! the oldest entry of the lowest tier is evicted, but never one of a higher tier than the new entry: strangers evict
-//! strangers, accounts without weight also evict one another, and only anchors can evict an entry that an anchor voted
-//! on.
+//! the oldest entry of the lowest tier is evicted, but never an entry of a higher tier than the new one. So strangers
+//! can evict only entries of strangers. Accounts without weight can also evict entries of accounts without weight. Only
+//! anchors can evict an entry that an anchor voted on.
 
 use bruit_filters::{Fingerprint, OutOfMemory};
 use hashbrown::HashTable;
@@ -87,15 +87,15 @@ pub(super) struct Nursery {
     /// Settled entries in order of settlement.
     settled: SlotList,
     tier_links: Links,
-    /// Entries by tier, in the order in which they entered it.
+    /// Entries of each tier, in the order in which they entered the tier.
     tiers: [SlotList; TIERS],
     pub(super) groups: Groups,
     /// Scratch memory for summing votes.
     scratch: Vec<Vote>,
 }
 
-/// The slot of an entry, and a part of its fingerprint. One lookup in nine meets another entry's place; comparing this
-/// part first recognises most mismatches without reading the slot.
+/// The slot of an entry, and a part of its fingerprint. One lookup in nine meets the place of another entry. In most of
+/// these cases, comparing `check` avoids reading the slot.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     slot: u32,
@@ -179,8 +179,8 @@ impl Nursery {
     }
 
     /// Checks that a group may add another entry today. Own reporters and traps are limited by their shares of the
-    /// books instead, because the operator sees when those are used up. In the nursery they can only evict their own
-    /// entries and those of lower tiers.
+    /// books instead, because the operator sees when those are used up. In the nursery, they can evict only entries of
+    /// their own tier and of lower tiers, within their share.
     pub(super) fn admit(&self, policy: &Policy, now: Time, reporter: &Reporter) -> Result<(), NurseryRefusal> {
         if matches!(reporter.standing, Standing::Own | Standing::Trap) {
             return Ok(());
@@ -399,9 +399,9 @@ impl Nursery {
         self.groups.charge(group, slot);
     }
 
-    /// Reduces the entries charged to a group to its share. The oldest ones are charged to other groups that voted on
-    /// them and are below their own shares, or else removed. Without this transfer, a group could remove signatures
-    /// that others voted on, by claiming them first and then exceeding its share.
+    /// Reduces the number of entries charged to a group until one more fits in its share. The oldest ones are charged
+    /// to other groups that voted on them and are below their own shares, or else removed. Without this transfer, a
+    /// group could remove signatures that others voted on, by claiming them first and then exceeding its share.
     fn enforce_share(&mut self, policy: &Policy, group: u64, standing: Standing) {
         while self.groups.charged(group) >= policy.share(standing, self.entries_max()) {
             let oldest = self.groups.oldest(group).expect("a group over its share has an entry");

@@ -29,8 +29,8 @@ pub struct Policy {
     pub anchor_prior: (f64, f64),
     /// Number of days after which half of a reporter's credit is forgotten, so that old merit does not last.
     pub half_life_days: u32,
-    /// Number of days after which half of a reporter's debit is forgotten. This is shorter than for credit, so that one
-    /// honest mistake is forgiven within days; a dishonest reporter is wrong again before that.
+    /// Number of days after which half of a reporter's debit is forgotten. Debits are forgotten faster than credits, so
+    /// that one honest mistake is forgiven within days. A dishonest reporter will be wrong again before that.
     pub debit_half_life_days: u32,
     /// Maximum weight of one group, in natural log-odds. No reputation is sufficient to list a signature alone.
     pub weight_max: f64,
@@ -64,9 +64,9 @@ pub struct Policy {
     pub credit_early: f64,
     /// Maximum credit of a reporter per day. Earning trust takes many days, no matter how many claims are made.
     pub credit_daily_max: f64,
-    /// Debit for a claim refuted by anchors, as much as ten right claims earn.
+    /// Debit for a claim refuted by anchors. By default, it cancels the credit for ten right claims.
     pub debit_refuted: f64,
-    /// Debit for a claim that no anchor confirmed, so that reporting at random is not free.
+    /// Debit for a claim that no anchor confirmed, so that random claims have a cost.
     pub debit_unconfirmed: f64,
     /// Maximum share of the nursery for entries charged to one group, so that it cannot evict the rest.
     pub group_share: f64,
@@ -200,7 +200,7 @@ impl Policy {
         bad.map_or(Ok(()), |&(field, ..)| Err(PolicyError::OutOfRange { field }))
     }
 
-    /// Checks fields that bound one another.
+    /// Checks the fields that limit other fields.
     fn check_order(&self) -> Result<(), PolicyError> {
         let rules = [
             (self.prior.0 <= self.prior.1, "prior must not favour a new identity"),
@@ -236,7 +236,7 @@ impl Policy {
             Standing::Stranger | Standing::Account | Standing::Pinned => self.group_share,
             Standing::Own | Standing::Trap => self.own_share,
         };
-        // Rounded down; at most `entries_max`, because the share is at most one.
+        // The product is rounded down. It is at most `entries_max`, because the share is at most one.
         ((f64::from(entries_max) * share) as u32).max(1)
     }
 }

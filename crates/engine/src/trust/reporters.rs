@@ -1,4 +1,4 @@
-//! Records of reporters: how often they were right.
+//! Records of reporters: the numbers of their right and wrong claims.
 //!
 //! A record is created when a claim is first settled, not when it is made, so reporters without settled claims use no
 //! memory. The table is bounded. When it is full, records without weight are evicted first, starting with the least

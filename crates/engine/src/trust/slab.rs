@@ -1,4 +1,4 @@
-//! Bounded memory: reusable slots, and chains that link them.
+//! Bounded memory: reusable slots, and lists of slots.
 //!
 //! A [`Slab`] never grows beyond its initial capacity. A [`SlotList`] is a first-in, first-out list of slots. Its
 //! [`Links`] are stored outside the slab, so that a slot can be removed from the middle in constant time. Slot numbers
@@ -158,8 +158,8 @@ pub(super) const fn table_capacity(slots_max: u32) -> usize {
     slots_max as usize * 2
 }
 
-/// Maximum memory per slot of a hash table: a slot number and a control byte in a power of two of buckets, filled to
-/// 7/8.
+/// Maximum memory per slot of a hash table. A bucket has a slot number and a control byte, and the number of buckets is
+/// a power of two, filled to at most 7/8.
 pub(super) const TABLE_SLOT_BYTES: usize = 24;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Tests of the rules through the public interface, of every bound, and of the encoding.
+//! Tests of the rules through the public interface, of all limits, and of the encoding.
 
 mod bounds;
 mod bytes;

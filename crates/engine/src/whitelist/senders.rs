@@ -52,7 +52,7 @@ impl Senders {
     /// Lists a pattern and returns true if it is new.
     ///
     /// # Errors
-    /// [`SenderError`]; the list is unchanged then.
+    /// [`SenderError`]; the list is then unchanged.
     pub fn add(&mut self, pattern: &[u8]) -> Result<bool, SenderError> {
         let pattern = normalised(pattern)?;
         if self.0.contains(&*pattern) {

@@ -20,7 +20,7 @@ pub(crate) enum Trick {
     Nothing,
     /// A brand's logo and name.
     Logo,
-    /// Part of the text of a brand's mail, as a share in per cent, and its logo.
+    /// A brand's logo, and a part of the text of its mail. The value is the size of that part in per cent.
     Template(u32),
     /// The last mail that the recipient received, quoted.
     Thread,

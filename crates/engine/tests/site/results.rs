@@ -63,9 +63,9 @@ pub(crate) struct CampaignTally {
     pub(crate) trick: Trick,
     pub(crate) is_varied: bool,
     pub(crate) all: Tally,
-    /// Copies after the first report.
+    /// Tally of the copies received after the first report.
     pub(crate) after_first: Tally,
-    /// Copies after as many reports as a listing requires.
+    /// Tally of the copies received after as many reports as a listing requires.
     pub(crate) after_enough: Tally,
     reporters: BTreeSet<usize>,
 }

@@ -40,7 +40,7 @@ const THREADS_DAILY: f64 = 0.3;
 const SITE_GROUP: u64 = 1;
 /// Memory budget of the server.
 const BUDGET: u64 = 64 << 20;
-/// First day, at the start of an epoch.
+/// Start of the first day, which is the start of an epoch.
 const START: Time = Time(4_000 * Realm::SPAM_EPOCH_SECONDS);
 
 /// The parameters of a run.
@@ -121,7 +121,7 @@ struct Site {
     campaigns: Vec<Campaign>,
     engine: Engine,
     scratch: CheckScratch,
-    /// Scheduled actions, in order.
+    /// Scheduled actions, in the order of time.
     actions: BTreeMap<(Time, u64), Action>,
     scheduled: u64,
     texts: u64,

@@ -33,8 +33,8 @@ pub(crate) const ANCHOR_SIZE: f64 = 3.0;
 /// Receivers of bulk ham revoke it as often as they misreport it.
 pub(crate) const HAM_DAILY: usize = CAMPAIGNS_DAILY;
 pub(crate) const REVOKE_RATE: f64 = 0.02;
-/// Campaigns that a farmer echoes per day, within a day of their start: four times as many as its daily credit can pay
-/// for.
+/// Number of campaigns that a farmer echoes per day, each within a day of its start. It is four times the number that
+/// the maximum daily credit covers.
 pub(crate) const ECHOES_DAILY: usize = 20;
 /// Maximum delay of an attacker's claim after the start of a target or campaign.
 pub(crate) const ATTACK_SPREAD: u64 = 2 * Time::HOUR;
