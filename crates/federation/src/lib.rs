@@ -37,3 +37,5 @@ mod signed;
 pub mod simulation;
 pub mod stock;
 pub mod transport;
+
+pub use link::describe;

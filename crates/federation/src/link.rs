@@ -566,8 +566,8 @@ fn latest(heads: &[Heads]) -> BTreeMap<Origin, Heads> {
     latest
 }
 
-/// Formats an error with its causes on one line.
-pub(crate) fn describe(error: &dyn std::error::Error) -> String {
+/// Formats an error with its causes on one line. A cause that the text already contains is not repeated.
+pub fn describe(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

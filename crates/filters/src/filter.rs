@@ -1,7 +1,7 @@
 //! The simplest filter: one type that owns its key, hashes byte strings itself, and needs no plan.
 
 use std::fmt;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::ops::RangeInclusive;
 
 use crate::bloom::{MembershipFilter, OneLineFilter};
@@ -275,6 +275,15 @@ pub enum CreateError {
     /// The memory cannot be allocated.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),
+}
+
+impl From<CreateError> for io::Error {
+    fn from(error: CreateError) -> Self {
+        match error {
+            CreateError::OutOfMemory(error) => error.into(),
+            error => Self::new(io::ErrorKind::InvalidInput, error),
+        }
+    }
 }
 
 impl CreateError {

@@ -136,7 +136,7 @@ impl Service {
         if matches!(error, SubmitError::Busy | SubmitError::Closed) {
             return;
         }
-        let text = describe(error);
+        let text = bruit_federation::describe(error);
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(Failure { at: self.uptime(), text });
     }
 
@@ -213,10 +213,4 @@ pub(crate) fn signatures(events: &[Event]) -> u32 {
         _ => 1,
     };
     events.iter().map(of).sum()
-}
-
-/// Formats an error and its causes on one line.
-pub(crate) fn describe(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

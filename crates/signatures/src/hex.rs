@@ -9,21 +9,27 @@ pub(crate) fn write(out: &mut impl fmt::Write, bytes: &[u8]) -> fmt::Result {
 
 /// Decodes exactly `N` bytes.
 pub fn read<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digits = text.as_bytes();
     let mut bytes = [0; N];
-    if digits.len() != 2 * N {
-        return None;
-    }
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        let [high, low] = pair else { return None };
-        *byte = (digit(*high)? << 4) | digit(*low)?;
-    }
+    fill(&mut bytes, text)?;
     Some(bytes)
 }
 
-/// Returns the value of a hex digit.
-pub(crate) fn digit(character: u8) -> Option<u8> {
-    char::from(character).to_digit(16).map(|digit| digit as u8)
+/// Decodes exactly as many bytes as `bytes` has.
+pub(crate) fn fill(bytes: &mut [u8], text: &str) -> Option<()> {
+    let digits = text.as_bytes();
+    if digits.len() != 2 * bytes.len() {
+        return None;
+    }
+    for (decoded, pair) in bytes.iter_mut().zip(digits.as_chunks().0) {
+        *decoded = byte(*pair)?;
+    }
+    Some(())
+}
+
+/// Returns the byte that two digits encode.
+pub fn byte(digits: [u8; 2]) -> Option<u8> {
+    let [high, low] = digits.map(|digit| char::from(digit).to_digit(16));
+    u8::try_from(high? << 4 | low?).ok()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! A text is a signature of a scheme if it encodes the right number of bytes, in razor64 for Razor, and in hex digits
 //! of either case for the other schemes.
 
-use crate::hex::digit;
+use crate::hex;
 use crate::razor::{E4Signature, E8Signature};
 use crate::scheme::{Scheme, Signature};
 
@@ -72,15 +72,10 @@ impl Signature {
 }
 
 fn parse_hex(scheme: Scheme, text: &str) -> Option<Signature> {
-    let digits = text.as_bytes();
-    if digits.len() != 2 * scheme.signature_bytes() {
-        return None;
-    }
     let mut bytes = [0; Signature::BYTES_MAX];
-    for (byte, [high, low]) in bytes.iter_mut().zip(digits.as_chunks().0) {
-        *byte = digit(*high)? << 4 | digit(*low)?;
-    }
-    Some(Signature::new(scheme, None, bytes.get(..scheme.signature_bytes())?))
+    let bytes = bytes.get_mut(..scheme.signature_bytes())?;
+    hex::fill(bytes, text)?;
+    Some(Signature::new(scheme, None, bytes))
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 
 use memchr::memchr;
 
+use crate::hex;
+
 /// A transfer encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
@@ -40,7 +42,7 @@ pub(crate) fn quoted_printable(text: &[u8]) -> Vec<u8> {
         rest = match escape {
             [b'\n', behind @ ..] | [b'\r', b'\n', behind @ ..] => behind,
             [high, low, behind @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
-                decoded.push(hex_value(*high) << 4 | hex_value(*low));
+                decoded.extend(hex::byte([*high, *low]));
                 behind
             }
             _ => {
@@ -51,11 +53,6 @@ pub(crate) fn quoted_printable(text: &[u8]) -> Vec<u8> {
     }
     decoded.extend_from_slice(rest);
     decoded
-}
-
-/// Returns the value of a hex digit.
-fn hex_value(digit: u8) -> u8 {
-    char::from(digit).to_digit(16).map_or(0, |value| value as u8)
 }
 
 #[cfg(test)]

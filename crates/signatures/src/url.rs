@@ -9,6 +9,7 @@ use std::net::Ipv4Addr;
 
 use sha2::{Digest, Sha256};
 
+use crate::hex;
 use crate::reading::{LINK_BYTES_MAX, LINKS_MAX, Reading};
 use crate::sha256::Sha256Signature;
 
@@ -147,8 +148,7 @@ fn path_of(written: &str) -> String {
 
 /// Decodes the character after a percent sign if it is needlessly escaped.
 fn escaped(digits: &[u8]) -> Option<char> {
-    let digit = |at: usize| digits.get(at).and_then(|&byte| char::from(byte).to_digit(16));
-    let plain = char::from(u8::try_from(digit(0)? << 4 | digit(1)?).ok()?);
+    let plain = char::from(hex::byte(*digits.first_chunk()?)?);
     (plain.is_ascii_alphanumeric() || matches!(plain, '-' | '.' | '_' | '~')).then_some(plain)
 }
 

@@ -62,7 +62,7 @@ pub(crate) fn read(
     mut work: impl FnMut(Item<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let name = if is_standard(path) { Path::new("standard input") } else { path };
-    let fault = |error: &dyn std::error::Error| Item::Fault(format!("{}: {}", name.display(), told(error)));
+    let fault = |error: &dyn std::error::Error| Item::Fault(format!("{}: {}", name.display(), describe(error)));
     let input: Box<dyn Read> = match open(path) {
         Ok(input) => input,
         Err(error) => return work(fault(&error)),
@@ -100,7 +100,7 @@ fn read_frames(
 }
 
 /// Formats an error and its causes as one line.
-fn told(error: &dyn std::error::Error) -> String {
+fn describe(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -1,6 +1,6 @@
 //! The production layout: all positions of a key in one 64-byte line.
 
-use std::io::Read;
+use std::io::{self, Read};
 
 use super::pattern::{HALF_BITS, ONE_LINE_HASHES_MAX, line_of, split};
 use super::{MembershipFilter, count_ones, or_words};
@@ -233,7 +233,7 @@ impl Snapshot for OneLineFilter {
         let hashes = within_u32("the number of hash functions", hashes, 1..=ONE_LINE_HASHES_MAX)?;
         let bits = FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX;
         let fingerprint_bits = within_u32("the number of fingerprint bits", fingerprint_bits, bits)?;
-        let mut filter = Self::allocate(lines, hashes, fingerprint_bits, KeyId(key_id))?;
+        let mut filter = Self::try_new(lines, hashes, fingerprint_bits, KeyId(key_id)).map_err(io::Error::from)?;
         filter.lines.read(input)?;
         Ok(filter)
     }

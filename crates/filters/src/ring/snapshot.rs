@@ -1,6 +1,6 @@
 //! Snapshots of the rings.
 
-use std::io::Read;
+use std::io::{self, Read};
 
 use super::counts::CountsRing;
 use super::lanes::{LANES, Lanes};
@@ -117,7 +117,7 @@ impl Snapshot for CountsRing {
         let lines = within("the number of lines", lines, 1..=LINES_MAX as u64)?;
         let lines = lines_within(lines, lines_for(lines as usize) as u64, limit_bytes)?;
         let lanes = Lanes::restore([epoch, cleared], lines)?;
-        let mut ring = Self::try_new(lines, KeyId(key_id), 0)?;
+        let mut ring = Self::try_new(lines, KeyId(key_id), 0).map_err(io::Error::from)?;
         (ring.lanes, ring.copied) = (lanes, copied_within(copied)?);
         let (keys, unlisted) = of_lanes.split_at(LANES as usize);
         for (lane, &keys) in keys.iter().enumerate() {

@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use bruit_signatures::hex;
 use memchr::memchr;
 
 /// Iterates over the pairs of a line without its line ending, in order, with decoded values. A missing value is empty.
@@ -47,9 +48,7 @@ pub(super) fn unescape(value: &[u8]) -> Cow<'_, [u8]> {
 
 /// Returns the byte encoded by the two digits at the start of `text`.
 fn escaped(text: &[u8]) -> Option<u8> {
-    let [high, low, ..] = text else { return None };
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    Some(digit(*high)? << 4 | digit(*low)?)
+    hex::byte(*text.first_chunk()?)
 }
 
 /// Appends a line of pairs. The keys should ascend.

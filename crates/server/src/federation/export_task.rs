@@ -7,13 +7,14 @@
 use std::time::Duration;
 
 use bruit_engine::time::Time;
+use bruit_federation::describe;
 use bruit_federation::exporter::{ExportError, Exporter, begin, begin_incarnation, end};
 use bruit_federation::library::Library;
 use bruit_federation::link::Site;
 
 use super::local_site::LocalSite;
 use crate::health::State;
-use crate::service::{Service, describe};
+use crate::service::Service;
 
 /// How long the folder must fail before a server without readers drops the queue. The server also drops the queue when
 /// its size reaches [`GIVE_UP_BYTES`].

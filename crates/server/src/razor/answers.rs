@@ -13,7 +13,7 @@ use bruit_engine::message::{is_claimed, is_good_file};
 use bruit_engine::signature::fingerprint_of_bytes;
 use bruit_engine::trust::{Claim, Reporter, Standing};
 use bruit_engine::verdict::{Kind, Reason, Verdict};
-use bruit_engine::{CheckScratch, Engine, Outcome, Refusal};
+use bruit_engine::{CheckScratch, Outcome, Refusal};
 use bruit_filters::Fingerprint;
 use bruit_protocols::razor::{Action, ErrorCode, Reply, ReportedPart, ReportedParts, Signature};
 use bruit_signatures::Scheme;
@@ -311,7 +311,8 @@ impl Responder {
 
     async fn verify(&mut self, user: &[u8], challenge: &[u8], response: &[u8]) -> Reply {
         // Verify after the engine is unlocked: the hashes take longer than a lookup.
-        let account = self.service.store.check(|engine| engine.accounts().get(accounts::Protocol::Razor, user).cloned());
+        let account =
+            self.service.store.check(|engine| engine.accounts().get(accounts::Protocol::Razor, user).cloned());
         self.session = verified(account, challenge, response);
         if self.session.is_some() {
             self.count(Disposition::Other);

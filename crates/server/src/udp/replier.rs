@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
 use bruit_engine::Outcome;
+use bruit_federation::describe;
 use bruit_filters::Fingerprint;
 use bruit_store::SubmitError;
 
@@ -12,7 +13,6 @@ use super::socket::{BATCH, Outbox};
 use super::{CompletedBatch, Datagrams, Shared, SubmittedChange, refusal_of};
 use crate::log::Line;
 use crate::metrics::{Disposition, Tally};
-use crate::service::describe;
 
 /// Sends the replies to changes. Ends when all workers have ended and every change is answered.
 pub(super) struct Replier<P: Datagrams> {

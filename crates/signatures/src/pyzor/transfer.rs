@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::hex;
+
 /// Removes the transfer encoding of `payload`. An unknown name, even a known one with a trailing blank, counts as no
 /// encoding.
 pub(super) fn decode<'a>(payload: &'a [u8], encoding: &[u8]) -> Cow<'a, [u8]> {
@@ -36,7 +38,7 @@ fn quoted_printable(payload: &[u8]) -> Cow<'_, [u8]> {
                 after
             }
             [high, low, after @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
-                decoded.push(hex_digit(*high) << 4 | hex_digit(*low));
+                decoded.extend(hex::byte([*high, *low]));
                 after
             }
             [] => &[],
@@ -51,14 +53,6 @@ fn quoted_printable(payload: &[u8]) -> Cow<'_, [u8]> {
         rest = from_next;
     }
     Cow::Owned(decoded)
-}
-
-/// Returns the value of a hex digit.
-fn hex_digit(digit: u8) -> u8 {
-    match digit {
-        b'0'..=b'9' => digit - b'0',
-        _ => (digit | 0x20) - b'a' + 10,
-    }
 }
 
 /// Decodes base64, skipping other characters, up to the first complete padding. If a single character remains at the

@@ -7,7 +7,7 @@ use memchr::{memchr, memmem};
 use super::text::{
     has_line_ignoring_case, head, is_blank, is_space, split_at_blank_line, starts_with_ignoring_case, tail,
 };
-use crate::base64;
+use crate::{base64, hex};
 
 const BASE64: &[u8] = b"Content-Transfer-Encoding: base64";
 const QUOTED_PRINTABLE: &[u8] = b"Content-Transfer-Encoding: quoted-printable";
@@ -127,7 +127,7 @@ fn join_soft_lines(body: &[u8]) -> Cow<'_, [u8]> {
 pub(super) fn unescape(text: &[u8], mark: u8) -> Cow<'_, [u8]> {
     replace(text, mark, |behind| {
         let (digits, behind) = behind.split_first_chunk()?;
-        Some((Some(hex_byte(*digits)?), behind))
+        Some((Some(hex::byte(*digits)?), behind))
     })
 }
 
@@ -152,11 +152,6 @@ pub(super) fn replace(text: &[u8], mark: u8, meaning: impl Fn(&[u8]) -> Option<(
     }
     replaced.extend_from_slice(rest);
     replaced.into()
-}
-
-fn hex_byte(digits: [u8; 2]) -> Option<u8> {
-    let [high, low] = digits.map(|digit| char::from(digit).to_digit(16));
-    u8::try_from(high? << 4 | low?).ok()
 }
 
 #[cfg(test)]
