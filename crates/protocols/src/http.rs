@@ -45,7 +45,7 @@ pub const REPORTER_FIELD: &str = "bruit-reporter";
 /// Maximum length of a reporter name.
 pub const REPORTER_BYTES_MAX: usize = 256;
 
-/// Maximum number of recipients in a request, and the highest threshold: DCC's "many", which counting never reaches.
+/// Maximum number of recipients in a request, and the highest threshold. This is DCC's "many", which no count reaches.
 pub const RECIPIENTS_MAX: u32 = 0x00ff_fff0;
 
 /// Header field that identifies a count request, so that a retry does not count again.

@@ -34,7 +34,7 @@ pub use request::{Op, Request};
 /// is ignored.
 pub const FRAME_BYTES_MAX: usize = 8192;
 
-/// Maximum number of digests in a request, with the shortest form of their lines.
+/// Maximum number of digests in a request: as many as fit if every digest has the shortest possible line.
 pub const DIGESTS_MAX: usize = FRAME_BYTES_MAX / "Op-Digest:\n".len().saturating_add(2 * DIGEST_BYTES);
 
 /// Maximum length of a `Thread` value that the reply repeats. Real values are numbers of up to five digits.

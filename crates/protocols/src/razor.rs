@@ -14,20 +14,19 @@
 //! # Size of a reply
 //!
 //! The client treats the result of a single read of 1,024 bytes as the reply. So a reply is one buffer of at most
-//! [`REPLY_BYTES_MAX`], sent with one write on a connection that does not delay small segments. The contents of a reply
-//! are limited at their source (50 lines in a batch, names, server lists).
+//! [`REPLY_BYTES_MAX`], sent with one write on a connection that does not delay small segments. Limits
+//! on the contents (50 lines in a batch, the lengths of names and server lists) keep replies within that size.
 //!
 //! # Untrusted input
 //!
-//! If a line is unlike those of Razor clients, it belongs to another protocol, for example to a form posted by a
-//! browser. Such a line ends the connection, and everything after it is ignored. A greeting is accepted once, as the
-//! first line.
+//! A line that no Razor client would send belongs to another protocol, for example to a form posted by a browser. Such
+//! a line ends the connection, and everything after it is ignored. A greeting is accepted once, as the first line.
 //!
 //! Line endings in a mail can make the client end a report's blob early and send the rest of the header as requests, in
-//! the name of the reporter. Clients never send anything before they have the reply. Therefore anything that directly
-//! follows a blob is ignored and closes the connection, and the reply to a blob waits for [`BLOB_PAUSE`] to detect late
-//! segments. Only further blobs may follow a blob. A part of a blob counts only if its e4 signature was announced
-//! before; parts that the author of the mail inserted into the header were not announced.
+//! the name of the reporter. A real client sends nothing more until it has received the reply. Therefore anything that
+//! directly follows a blob is ignored and closes the connection, and the reply to a blob waits for [`BLOB_PAUSE`] to
+//! detect late segments. Only further blobs may follow a blob. A part of a blob counts only if its e4 signature was
+//! announced before; parts that the author of the mail inserted into the header were not announced.
 
 mod blob;
 mod conversation;

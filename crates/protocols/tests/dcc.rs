@@ -27,7 +27,7 @@ fn frames(text: &str) -> Vec<(Sender, Vec<u8>)> {
 
 fn bytes(digits: &str) -> Vec<u8> {
     let digits: Vec<u8> = digits.bytes().filter(u8::is_ascii_hexdigit).collect();
-    let (pairs, []) = digits.as_chunks::<2>() else { panic!("half a byte") };
+    let (pairs, []) = digits.as_chunks::<2>() else { panic!("odd number of hex digits") };
     pairs.iter().map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 

@@ -83,7 +83,7 @@ fn real_frames_are_written_as_they_were_read() {
             count += 1;
         }
     }
-    assert_eq!(count, 22, "twenty of the session, a batch, and one of the Perl client");
+    assert_eq!(count, 22, "twenty requests of the session, a batch, and one request of the Perl client");
 }
 
 #[test]

@@ -89,7 +89,7 @@ impl Totals {
     /// Totals of a checksum whose kind the server does not keep.
     pub const NOT_KEPT: Self = Self { current: Count(0), previous: Count::INVALID };
 
-    /// Totals of a checksum that was queried, or whose report was not counted.
+    /// Returns the totals of a checksum that was only queried, or was reported but not counted.
     #[must_use]
     pub const fn unchanged(count: Count) -> Self {
         Self { current: count, previous: count }

@@ -29,9 +29,9 @@ pub enum Reply<'r> {
     },
     /// The reply to a query or report: the totals of its items, in order.
     Answer(&'r [Totals]),
-    /// The request failed, with the reason; truncated to [`ERROR_BYTES_MAX`] bytes.
+    /// The reason why the request failed, truncated to [`ERROR_BYTES_MAX`] bytes.
     Error(&'r str),
-    /// The reply to an administrative request; truncated to [`TEXT_BYTES_MAX`] bytes.
+    /// The reply to an administrative request, truncated to [`TEXT_BYTES_MAX`] bytes.
     Text(&'r str),
     /// The delay for anonymous clients.
     AnonymousDelay {

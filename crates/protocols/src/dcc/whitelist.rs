@@ -72,7 +72,7 @@ pub enum Problem {
     #[error("expected IP, env_From, From, Message-ID, Received, Substitute or Hex")]
     NoKind,
     /// The kind is not followed by an item.
-    #[error("nothing follows the kind")]
+    #[error("expected an item after the kind")]
     Nothing,
     /// The item is not an address or range.
     #[error("expected an address, a range first-last, or address/length; host names are not resolved")]

@@ -13,7 +13,7 @@ pub struct Command {
     pub version: Version,
     /// Requested operation.
     pub operation: Operation,
-    /// The number of the list, such as "spam" or "white". The clients agree on the meaning of the numbers.
+    /// Number of the list, such as that for spam. The clients of a storage agree on the meaning of each number.
     pub flag: u8,
     /// The weight to write; 0 in a check.
     pub value: i32,

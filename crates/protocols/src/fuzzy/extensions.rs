@@ -8,7 +8,7 @@ const DOMAIN: u8 = b'd';
 const IPV4: u8 = b'4';
 /// IPv6 address of the message's sender: 16 bytes.
 const IPV6: u8 = b'6';
-/// First type whose extensions state their length. Unknown types of this kind can be skipped.
+/// Lowest type with a length field. Unknown types from here on can therefore be skipped.
 const WITH_LENGTH_FROM: u8 = 0x80;
 
 /// Skips all extensions.

@@ -12,7 +12,7 @@ use super::text::{self, KeyTextError};
 /// Size of a key, public or secret.
 pub const KEY_BYTES: usize = 32;
 
-/// Number of bytes at the start of a public key that a request contains.
+/// Size of a key ID: the first bytes of the server's public key, which each encrypted request contains.
 pub const KEY_ID_BYTES: usize = 8;
 
 /// Identifies the server's key to which a request is encrypted.

@@ -31,7 +31,7 @@ pub struct AccountEntry {
     pub enabled: bool,
     /// Time of registration.
     pub created: u64,
-    /// Registrar: `operator`, `itself`, or `unknown` for accounts older than this field.
+    /// Party that registered the account: `operator`, `itself`, or `unknown` for accounts older than this field.
     pub registered_by: String,
     /// Time of the account's last claim since the server started. Absent if it has made none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,7 +48,7 @@ pub struct AccountTrust {
     pub precision: f64,
     /// Weight of the account's claims.
     pub weight: f64,
-    /// Number of claims that were made before the signature was known, and that anchors of other groups confirmed.
+    /// Number of claims confirmed by anchors of other groups, not counting claims that repeated a listing.
     pub confirmed: u32,
     /// Number of claims refuted by anchors.
     pub refuted: u32,

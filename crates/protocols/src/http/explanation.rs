@@ -101,9 +101,9 @@ pub struct Evidence {
     pub anchored_reports: u32,
     /// Number of anchored groups that revoked.
     pub anchored_revokes: u32,
-    /// Number of own reporters who reported.
+    /// Number of own users who reported.
     pub own_reports: u32,
-    /// Number of own reporters who revoked.
+    /// Number of own users who revoked.
     pub own_revokes: u32,
     /// True if a trap reported the signature.
     pub trap: bool,
@@ -115,7 +115,7 @@ pub struct Evidence {
     pub first: u64,
     /// Time of the last claim.
     pub last: u64,
-    /// Time when the signature was listed, if it still is.
+    /// Time when the signature was listed, if it is still listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub promoted: Option<u64>,
 }

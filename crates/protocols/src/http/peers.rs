@@ -30,12 +30,12 @@ pub struct PeerStatus {
     /// Reason, if the peer is refused or unreachable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Seconds from our clock to the peer's, negative if the peer's is behind. Absent until measured.
+    /// Seconds by which the peer's clock is ahead of ours, negative if it is behind. Absent until measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_skew_seconds: Option<i64>,
     /// Seconds since the heads of the peer last changed. A running server changes them every 2.5 seconds.
     pub silent_seconds: u64,
-    /// Number of segments that the peer has and this server lacks, including generations that are not live here.
+    /// Number of segments that the peer has and this server lacks, including those of generations not live here.
     pub lag_segments: u64,
     /// Seconds since this server last had all segments of the peer.
     pub lag_seconds: u64,

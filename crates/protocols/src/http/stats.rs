@@ -23,7 +23,7 @@ pub struct Stats {
     pub trust: TrustPolicy,
     /// State of the store.
     pub store: Store,
-    /// Result of opening the store.
+    /// Result of the recovery when the store was opened.
     pub recovery: Recovery,
     /// Requests since the start.
     pub requests: Vec<RequestCount>,
@@ -34,17 +34,17 @@ pub struct Stats {
 pub struct TrustPolicy {
     /// Number of own users whose reports suffice to list a signature.
     pub own_reports_needed: u32,
-    /// Number of anchored groups that a listing requires.
+    /// Number of anchored groups required to list a signature.
     pub block_anchors: u32,
-    /// Number of groups that a listing requires.
+    /// Number of groups required to list a signature.
     pub block_groups: u32,
     /// Minimum score of a listed signature.
     pub block_score: f64,
     /// Minimum score of a suspect signature.
     pub suspect_score: f64,
-    /// Number of groups that a suspicion requires.
+    /// Number of groups required to suspect a signature.
     pub suspect_groups: u32,
-    /// Minimum number of anchored reports at which unanchored revocations can no longer prevent a listing.
+    /// Number of anchored reports from which unanchored revocations can no longer prevent a listing.
     pub anchors_beyond_doubt: u32,
     /// Seconds from the time when a signature is first seen until its claims are settled.
     pub settle_after_seconds: u64,
@@ -135,7 +135,7 @@ pub struct Store {
     pub snapshot_failure: Option<String>,
 }
 
-/// Result of opening the store.
+/// Result of the recovery when the store was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recovery {
     /// Sequence number of the last event in the restored snapshot.
@@ -145,7 +145,7 @@ pub struct Recovery {
     pub damaged_snapshots: u64,
     /// Number of events replayed after the snapshot.
     pub replayed_events: u64,
-    /// Number of bytes of a torn write that were dropped.
+    /// Number of bytes dropped from an incomplete write at the end of the journal.
     pub torn_bytes: u64,
     /// Sequence number of the last event after recovery.
     pub sequence: u64,

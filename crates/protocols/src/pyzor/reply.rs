@@ -24,7 +24,7 @@ pub enum Code {
     Forbidden,
     /// 500: internal error.
     Internal,
-    /// 503: a book is full, or a daily share of it is used up. The client may retry later.
+    /// 503: a book is full, or a daily quota is used up. The client may retry later.
     Unavailable,
     /// 505: unsupported protocol version.
     VersionNotSupported,

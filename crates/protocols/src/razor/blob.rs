@@ -23,7 +23,7 @@ use super::frame::BLOB_KIB;
 /// Maximum number of signatures that one connection may announce.
 pub const ANNOUNCED_MAX: usize = 1024;
 
-/// Maximum number of signatures used per part: one e4 signature per epoch, and the first e8 signatures.
+/// Maximum number of signatures used per part: one e4 signature per epoch, then e8 signatures up to this number.
 pub const PART_SIGNATURES_MAX: usize = 64;
 
 /// Start of each part, after the end of the previous one.
@@ -36,7 +36,7 @@ const SPLIT_BYTES_MIN: usize = BLOB_KIB * 1024 - (HEADER_BYTES_MAX + BODY_BYTES_
 /// Signatures that a connection has announced and that were not refused.
 #[derive(Debug, Default)]
 pub(super) struct Announced {
-    /// Parameters of all announced signatures. A client has only one set at a time.
+    /// Parameters of all announced signatures. A client uses only one set of parameters at a time.
     ep4: Option<Ep4>,
     signatures: Vec<Announcement>,
     /// Incomplete outline of a mail whose parts need several blobs.

@@ -203,8 +203,8 @@ impl Conversation {
         self.reply(Form::Single, &[Reply::Error(ErrorCode::LIMITED)], true);
     }
 
-    /// Buffers received bytes, at most [`RECEIVE_BYTES_MAX`](super::RECEIVE_BYTES_MAX). If the caller continues while
-    /// actions are pending, the bytes are dropped and the conversation ends, which bounds its memory.
+    /// Buffers received bytes, at most [`RECEIVE_BYTES_MAX`](super::RECEIVE_BYTES_MAX) per call. If too many bytes
+    /// arrive while actions are pending, they are dropped and the conversation ends, which bounds its memory.
     pub fn receive(&mut self, bytes: &[u8]) {
         self.decoder.receive(bytes);
     }
@@ -268,7 +268,7 @@ impl Conversation {
         }
     }
 
-    /// Reads the next frame. Returns `None` if it is incomplete, and `Some(None)` if the caller should continue.
+    /// Reads and handles the next frame. Returns `None` if it is incomplete, and `Some(None)` if it requires no action.
     fn read(&mut self) -> Option<Option<Action>> {
         if self.decoder.beginning().is_some_and(|bytes| !grammar::may_begin(bytes)) {
             return Some(self.reject());
@@ -516,7 +516,7 @@ impl Received {
 /// Immediate answers, the effect of the caller's answers, and the question to the caller.
 type Asked = (Vec<Option<Reply>>, Subject, Option<Action>);
 
-/// Returns the answer to a request that is not of its batch's kind.
+/// Returns the error for an invalid request, or for one that is not of the same kind as its batch.
 fn refusal(request: Result<Request, ErrorCode>) -> Option<Reply> {
     Some(Reply::Error(request.err().unwrap_or(ErrorCode::OUT_OF_PLACE)))
 }

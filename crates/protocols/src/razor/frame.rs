@@ -18,7 +18,7 @@ pub const LINE_BYTES_MAX: usize = 4 * 1024;
 /// [`REPLY_BYTES_MAX`](super::REPLY_BYTES_MAX).
 pub const BATCH_LINES_MAX: usize = 50;
 
-/// Maximum size of a batch. Fifty checks have 3,000 bytes.
+/// Maximum size of a batch. Fifty checks take 3,000 bytes.
 pub const BATCH_BYTES_MAX: usize = 16 * 1024;
 
 /// Blob size in KiB, which the server announces as `bqs`. Clients split reports into blobs below this size.

@@ -1,8 +1,8 @@
 //! The forms of client lines. A line of any other form belongs to another protocol and ends the connection.
 //!
-//! A web page can make a browser post a form to any port, and the lines of the form could be requests. Therefore the
-//! first line that is not a Razor request ends the connection, and everything after it is ignored. An HTTP request line
-//! never qualifies: it does not begin with a key that Razor lines begin with, and it contains blanks.
+//! A web page can make a browser post a form to any port, and some lines of the form could be valid requests. Therefore
+//! the first line that is not a Razor request ends the connection, and everything after it is ignored. An HTTP request
+//! line never qualifies: it does not begin with a key that Razor lines begin with, and it contains blanks.
 
 use super::frame::Frame;
 use super::sis;
@@ -50,7 +50,7 @@ fn is_batch(lines: &[u8]) -> bool {
     (first.is_empty() || is_request(first)) && lines.all(is_line)
 }
 
-/// Returns true if a line contains only characters that escaping leaves: ASCII without blanks and control characters.
+/// Returns true if a line contains only characters that can appear in an escaped line: visible ASCII.
 fn is_written(line: &[u8]) -> bool {
     line.iter().all(u8::is_ascii_graphic)
 }

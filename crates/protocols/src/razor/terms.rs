@@ -34,7 +34,8 @@ pub struct Terms {
     state: Vec<u8>,
 }
 
-/// Servers announced to discovering clients: addresses, or names with a dot. The port follows if it is not 2703.
+/// Servers announced to clients that run a discovery: addresses, or names with a dot. The port follows if it is not
+/// 2703.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerList(Vec<String>);
 

@@ -1,4 +1,4 @@
-//! Recorded datagrams of rspamd and its storage are decoded, and encoded again with the same bytes.
+//! Tests that datagrams recorded from rspamd and its storage are decoded, and encode to the same bytes again.
 
 use bruit_protocols::fuzzy::{
     Buffer, COMMAND_BYTES, Command, OpenError, Operation, REPLY_BYTES, Reply, SHINGLED_BYTES, SealedRequest, SharedKey,

@@ -44,7 +44,7 @@ impl Transcript {
         let server = Keypair::from_secret_text(key("server-secret")).expect("a key");
         assert_eq!(server.public().to_string(), key("server-public"));
         let exchanges: Vec<_> = rest.split("\n\n").map(Exchange::read).collect();
-        assert_eq!(exchanges.len(), 16, "all of the recording");
+        assert_eq!(exchanges.len(), 16, "the recording has 16 exchanges");
         Self { server, exchanges }
     }
 }
@@ -75,7 +75,7 @@ impl Datagram {
                 continue;
             }
             let known = SEALED.iter().chain(&PLAIN).find(|&&known| known == name);
-            let field = datagram.fields.entry(known.unwrap_or_else(|| panic!("a field {name}"))).or_default();
+            let field = datagram.fields.entry(known.unwrap_or_else(|| panic!("unknown field {name}"))).or_default();
             field.extend(unhex(value));
         }
         datagram

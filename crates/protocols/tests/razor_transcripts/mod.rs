@@ -71,7 +71,8 @@ fn replay_connection(terms: &Arc<Terms>, entries: &[Entry]) {
                 conversation.receive(bytes);
             }
             'A' => {
-                let action = conversation.next_action().unwrap_or_else(|| panic!("nothing is asked instead of {text}"));
+                let action =
+                    conversation.next_action().unwrap_or_else(|| panic!("expected the action {text}, found none"));
                 assert_eq!(written(&action), text);
                 if action == Action::Pause {
                     conversation.resume();
@@ -79,10 +80,12 @@ fn replay_connection(terms: &Arc<Terms>, entries: &[Entry]) {
             }
             'D' => conversation.answer(decisions(text)),
             'S' => {
-                let Some(Action::Reply(reply)) = conversation.next_action() else { panic!("no reply {text}") };
+                let Some(Action::Reply(reply)) = conversation.next_action() else {
+                    panic!("expected the reply {text}")
+                };
                 assert_eq!(reply.escape_ascii().to_string(), bytes.escape_ascii().to_string());
             }
-            other => panic!("what is {other:?} in a transcript?"),
+            other => panic!("unknown entry {other:?} in a transcript"),
         }
     }
     assert_eq!(conversation.next_action(), None);
@@ -161,6 +164,6 @@ fn decision(word: &str) -> Reply {
         "done" => Reply::Done,
         "body-wanted" => Reply::Error(ErrorCode::BODY_WANTED),
         "unknown-user" => Reply::Error(ErrorCode::UNKNOWN_USER),
-        other => panic!("what does {other:?} decide?"),
+        other => panic!("unknown decision {other:?}"),
     }
 }
