@@ -1,8 +1,8 @@
 //! Synchronizes the accounts in the configuration with the clearinghouse.
 //!
 //! The file takes precedence: its accounts are registered, or updated to match it. Accounts that are not in the file
-//! stay unchanged, because clients may have registered them; remove an account that was deleted from the file over
-//! HTTP.
+//! stay unchanged, because clients may have registered them. To remove an account, delete it from the file and then
+//! remove it over HTTP.
 
 use std::collections::BTreeSet;
 
@@ -31,10 +31,10 @@ pub(crate) struct Changes {
     pub(crate) registered: Vec<AccountChange>,
 }
 
-/// Checks the secrets of all accounts in the file, and that no two accounts are the same.
+/// Checks the secrets of all accounts in the file, and that no two accounts have the same name or key.
 ///
 /// # Errors
-/// [`AccountError`] for the first invalid account.
+/// Returns [`AccountError`] for the first invalid account.
 pub(crate) fn check(named: &[AccountSettings], passwords: &PasswordSettings) -> Result<(), AccountError> {
     let (mut names, mut keys) = (BTreeSet::new(), BTreeSet::new());
     for settings in named {
@@ -53,7 +53,7 @@ pub(crate) fn check(named: &[AccountSettings], passwords: &PasswordSettings) -> 
 /// Returns the changes that make the clearinghouse match the file.
 ///
 /// # Errors
-/// [`AccountError`] for the first invalid account.
+/// Returns [`AccountError`] for the first invalid account.
 pub(crate) fn changes(
     named: &[AccountSettings],
     passwords: &PasswordSettings,
@@ -101,7 +101,7 @@ fn is_as_named(known: &Account, credential: &Credential, settings: &AccountSetti
 /// Returns the credential to store for an account.
 ///
 /// # Errors
-/// [`AccountError`] if the protocol or the operator's own lists reject its name or secret.
+/// Returns [`AccountError`] if the protocol or the operator's own lists reject its name or secret.
 pub(crate) fn credential(settings: &AccountSettings, passwords: &PasswordSettings) -> Result<Credential, AccountError> {
     let name = settings.name.as_bytes();
     let refused = |error: CredentialError| AccountError { name: settings.name.clone(), reason: error.to_string() };

@@ -52,7 +52,7 @@ impl AdminToken {
     /// Loads the token from the data directory, or creates it if the file does not exist.
     ///
     /// # Errors
-    /// [`AdminTokenError`]; the previous token then remains valid.
+    /// Returns [`AdminTokenError`]. The previous token then remains valid.
     pub(crate) fn load(&self, directory: &Path) -> Result<(), AdminTokenError> {
         let file = directory.join(ADMIN_TOKEN_FILE);
         let failed = |source| AdminTokenError::Io { file: file.clone(), source };
@@ -101,7 +101,7 @@ fn make(directory: &Path, file: &Path) -> io::Result<String> {
     getrandom::fill(&mut random).map_err(io::Error::other)?;
     let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     let unfinished = directory.join(format!("{ADMIN_TOKEN_FILE}.new"));
-    // Remove the leftover of an interrupted attempt. A symbolic link planted here is removed, too, not followed.
+    // Remove the leftover of an interrupted attempt. A symbolic link planted here is removed, not followed.
     match fs::remove_file(&unfinished) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -13,8 +13,8 @@ const TARGET: &str = "bruit::audit";
 /// Maximum number of refusals logged per source and minute.
 const REFUSALS_PER_MINUTE: u32 = 10;
 
-/// The rate limits of sources, selected by the last byte of the address prefix, so that a noisy source suppresses few
-/// others.
+/// The rate limits of sources, selected by the last byte of the address prefix, so that a noisy source suppresses the
+/// lines of few others.
 static REFUSALS: [LineLimit; 64] = [const { LineLimit::new(REFUSALS_PER_MINUTE) }; 64];
 
 /// The caller of an administrative request.

@@ -6,8 +6,8 @@
 //! confirmed. When a server starts, the clock is compared with the last event instead.
 //!
 //! The operator can confirm a jump. A forward jump is also confirmed if, after [`CONFIRM_AFTER`], the kernel reports
-//! that NTP keeps the clock synchronized. Setting a clock by hand clears that state until NTP has corrected the clock,
-//! so a mistake never confirms itself.
+//! that NTP keeps the clock synchronized. Setting a clock by hand marks it as unsynchronized until NTP has corrected
+//! it, so a mistake never confirms itself.
 //!
 //! Time is monotonic: if the system clock goes back, time stands still. [`Judge`] implements all of this without
 //! reading a clock, for tests.
@@ -22,7 +22,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use crate::config::{ClockSettings, Confirm};
 
-/// How long a forward jump must last before NTP confirms it.
+/// Time that a forward jump must last before NTP confirms it.
 pub(crate) const CONFIRM_AFTER: Duration = Duration::from_secs(600);
 
 /// The longest standstill without a warning, after the system clock was set back a little.
@@ -136,9 +136,9 @@ impl Clock {
 /// A difference between the system clock and our time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deviation {
-    /// The system clock is ahead, and ignored.
+    /// The system clock is ahead and is ignored.
     Ahead,
-    /// The system clock is behind, and ignored.
+    /// The system clock is behind and is ignored.
     Behind,
     /// The system clock is behind, and time stands still until it has caught up.
     Standstill,
@@ -157,7 +157,7 @@ struct Judge {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Following,
-    /// The system clock is behind, and was accepted.
+    /// The system clock is behind and was accepted.
     Standing,
     Jumped(Jump),
 }
@@ -363,7 +363,11 @@ mod tests {
         machine.wrong_ms = 400 * DAY;
         assert_eq!((machine.run(3_600), machine.deviation), (0, Some(Deviation::Ahead)));
         machine.is_synchronised = true;
-        assert_eq!((machine.run(1), machine.deviation), (400 * DAY, None), "it has lasted, and now NTP confirms it");
+        assert_eq!(
+            (machine.run(1), machine.deviation),
+            (400 * DAY, None),
+            "the jump has lasted long enough, and NTP confirms it"
+        );
     }
 
     #[test]
@@ -372,7 +376,7 @@ mod tests {
         machine.wrong_ms = 40 * DAY;
         assert_eq!(machine.run(500), 0);
         machine.wrong_ms = 80 * DAY;
-        assert_eq!(machine.run(600), 0, "another jump lasts from when it began");
+        assert_eq!(machine.run(600), 0, "the time of another jump starts again");
         assert_eq!(machine.run(1), 80 * DAY);
     }
 
@@ -401,12 +405,12 @@ mod tests {
         assert_eq!((machine.run(3_600), machine.deviation), (-3_600 * SECOND, Some(Deviation::Standstill)));
         machine.wrong_ms = -40 * DAY;
         machine.run(10);
-        assert_eq!(machine.deviation, Some(Deviation::Standstill), "as long as it is behind");
+        assert_eq!(machine.deviation, Some(Deviation::Standstill), "time stands still while the clock is behind");
         machine.wrong_ms = 0;
         assert_eq!((machine.run(1), machine.deviation), (0, None));
         machine.wrong_ms = -2 * DAY;
         machine.run(1);
-        assert_eq!(machine.deviation, Some(Deviation::Behind), "what was accepted is over");
+        assert_eq!(machine.deviation, Some(Deviation::Behind), "the accepted jump is over");
     }
 
     #[test]
@@ -415,7 +419,7 @@ mod tests {
         assert_eq!(machine.run(1), 11 * 3_600 * SECOND);
         machine.wrong_ms -= 30 * SECOND;
         assert_eq!((machine.run(1), machine.deviation), (11 * 3_600 * SECOND - SECOND, None));
-        assert_eq!(machine.run(60), machine.wrong_ms, "it goes on with the clock");
+        assert_eq!(machine.run(60), machine.wrong_ms, "time continues with the clock");
         machine.wrong_ms = 0;
         machine.run(1);
         assert_eq!(machine.deviation, Some(Deviation::Standstill), "hours without ageing are worth a warning");
@@ -426,7 +430,7 @@ mod tests {
         let mut machine = Machine { wrong_ms: 3 * DAY, ..Machine::new() };
         assert_eq!((machine.run(1), machine.deviation), (0, Some(Deviation::Ahead)));
         let mut machine = Machine { wrong_ms: DAY / 4, ..Machine::new() };
-        assert_eq!((machine.run(1), machine.deviation), (DAY / 4, None), "off for six hours");
+        assert_eq!((machine.run(1), machine.deviation), (DAY / 4, None), "the machine was off for six hours");
     }
 
     #[test]
@@ -445,6 +449,6 @@ mod tests {
         let now = clock.now();
         assert!(clock.look(&settings).is_none() && clock.now() >= now && now.since(system_time()) <= 1);
         let stale = Clock::new(START, &realm, &ClockSettings { jump: Some(Duration::from_secs(5)), ..settings });
-        assert!(stale.now().since(START) <= 5, "it continues from its last event");
+        assert!(stale.now().since(START) <= 5, "time continues from the last event");
     }
 }

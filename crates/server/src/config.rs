@@ -70,7 +70,7 @@ pub struct Config {
     pub shrink: bool,
     /// A file with the realm of a new clearinghouse. If unset, a new realm is created.
     pub realm: Option<PathBuf>,
-    /// Whether a report is acknowledged before or after it is on disk.
+    /// Time when a report is acknowledged: before or after it is on disk.
     pub durability: Durability,
     /// Number of threads of each UDP protocol.
     pub threads: u32,
@@ -192,7 +192,7 @@ pub struct RazorSettings {
     pub terms: Arc<Terms>,
     /// Host names of the server for clients. If none is set, clients are sent the address that they connected to.
     pub servers: Option<ServerList>,
-    /// Whether each check counts one recipient.
+    /// True if each check counts one recipient.
     pub count_checks: bool,
 }
 
@@ -220,7 +220,7 @@ pub struct PyzorSettings {
     pub rights: Rights,
     /// The minimum count in a reply about a listed signature. SpamAssassin's threshold is 5.
     pub listed_count: u32,
-    /// Whether each check counts one recipient.
+    /// True if each check counts one recipient.
     pub count_checks: bool,
 }
 
@@ -229,9 +229,9 @@ pub struct PyzorSettings {
 pub struct FuzzySettings {
     /// The rights of rspamd's fuzzy clients.
     pub rights: Rights,
-    /// Whether unencrypted requests are refused.
+    /// True if unencrypted requests are refused.
     pub encrypted_only: bool,
-    /// Whether each check counts one recipient.
+    /// True if each check counts one recipient.
     pub count_checks: bool,
     /// The reply for bulk mail, if it is enabled.
     pub bulk: Option<FuzzyBulk>,
@@ -285,7 +285,7 @@ impl Config {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`ConfigError`], with the position in the file.
+    /// Returns [`ConfigError`] with the position in the file.
     pub fn read(file: &Path) -> Result<Self, ConfigError> {
         let failed = |source| ConfigError::Read { file: file.to_owned(), source };
         if fs::metadata(file).map_err(failed)?.len() > FILE_BYTES_MAX {
@@ -297,7 +297,7 @@ impl Config {
     /// Parses the text of a file.
     ///
     /// # Errors
-    /// [`ConfigError`].
+    /// Returns [`ConfigError`] if the text is not TOML, or a key or value is invalid.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let raw: raw::File = toml::from_str(text).map_err(|error| syntax(text, &error))?;
         raw.check()
@@ -305,7 +305,7 @@ impl Config {
 }
 
 impl Config {
-    /// Returns the settings that differ in `other` and need a restart.
+    /// Returns the settings that differ in `other` and take effect only after a restart.
     pub(crate) fn unlike(&self, other: &Self) -> impl Iterator<Item = &'static str> {
         let differs = [
             ("data", self.data != other.data),

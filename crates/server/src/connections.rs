@@ -2,8 +2,8 @@
 //!
 //! The class of a connection becomes known with its first request, from a token, a login, or the key of a TLS client.
 //! Before that, the connection is unproven and uses a pool that leaves the other classes their reserves. When the pool
-//! is full, a new unproven connection is not refused. Instead, the server closes the unproven connection that has been
-//! idle longest, of the network with the most unproven connections. So strangers displace only strangers.
+//! is full, a new unproven connection is not refused. Instead, the server takes the network with the most unproven
+//! connections, and closes the one that has been idle longest. So strangers displace only strangers.
 //!
 //! | class | who | reserve |
 //! |---|---|---|
@@ -26,10 +26,10 @@ use tokio::sync::Notify;
 use crate::config::LimitSettings;
 use crate::sources::Source;
 
-/// How long an unproven connection may be idle once the limit is reached.
+/// Time for which an unproven connection may be idle once the limit is reached.
 const CROWDED_IDLE: Duration = Duration::from_secs(5);
 
-/// How long a busy unproven connection is protected.
+/// Time for which a busy unproven connection is protected.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 
 /// Maximum number of connections that were ended but are not closed yet. Above this number, a new connection waits for
@@ -61,13 +61,13 @@ impl Class {
         }
     }
 
-    /// Returns true for a class whose connections have not proven who they are.
+    /// Returns true for the classes of connections that have not proven an identity.
     const fn is_unproven(self) -> bool {
         matches!(self, Self::Stranger | Self::Doorway)
     }
 }
 
-/// Returns the maximum number of connections in [`Class::Doorway`]: its reserve, or a few more if the total is small.
+/// Returns the maximum number of connections in [`Class::Doorway`]: its reserve, but at least 4.
 fn door_max(total: usize) -> usize {
     Class::Doorway.reserve(total).max(4)
 }
@@ -389,8 +389,8 @@ mod tests {
 
     const KEY: FingerprintKey = FingerprintKey::new([5; 16]);
 
-    /// Number of connections that strangers can have, of 64. Reserved are 8 for own users and 4 for each other class;
-    /// 40 are not reserved.
+    /// Number of connections, out of 64, that strangers can have: the 4 reserved for them and the 40 that are not
+    /// reserved.
     const STRANGERS_MAX: usize = 44;
 
     fn limits() -> LimitSettings {
@@ -434,7 +434,11 @@ mod tests {
         let busy = strangers[0].busy();
         let another = admit(&connections, Class::Stranger, "192.0.2.1");
         assert!(another.is_some());
-        assert_eq!(strangers.iter().position(|permit| is_ended(permit)), Some(1), "the first is being answered");
+        assert_eq!(
+            strangers.iter().position(|permit| is_ended(permit)),
+            Some(1),
+            "the first connection has a request in progress"
+        );
         drop(busy);
         assert_eq!(connections.open().count(Class::Stranger), STRANGERS_MAX);
     }
@@ -535,7 +539,7 @@ mod tests {
         let mut strangers = crowd(&connections, Class::Stranger, STRANGERS_MAX + ENDING_MAX);
         let key = FingerprintKey::new([1; 16]);
         assert!(connections.admit_patiently(&source("127.0.0.1"), Class::Own, &key, &limits()).await.is_some());
-        assert_eq!(began.elapsed(), Duration::ZERO, "where there is room, nobody waits");
+        assert_eq!(began.elapsed(), Duration::ZERO, "a connection does not wait if there is room");
         connections.settle().await;
         assert_eq!(began.elapsed(), SETTLING_MAX);
         let waiting = tokio::spawn({

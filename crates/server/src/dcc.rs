@@ -16,7 +16,7 @@
 //! refused. A request with a wrong password is handled as anonymous, as in the original server, and counted as
 //! unverified. The client notices that the reply is not signed.
 //!
-//! `DELETE` revokes a checksum and whitelists it. A sketch cannot delete counts, but the whitelist hides them.
+//! `DELETE` revokes a checksum and whitelists it. The bulk book cannot delete counts, but the whitelist hides them.
 
 mod admin;
 mod answers;
@@ -56,7 +56,7 @@ struct ReplyTo {
     server_id: u32,
     /// The password that verified the request and will sign the reply.
     password: Option<DccPassword>,
-    /// Whether the request's signature failed verification.
+    /// True if verification of the request's signature failed.
     is_unverified: bool,
 }
 

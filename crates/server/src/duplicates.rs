@@ -11,8 +11,8 @@ use std::time::Duration;
 use bruit_engine::Outcome;
 use bruit_filters::Fingerprint;
 
-/// How long requests are remembered by default. DCC clients retry for 16 s, and their server remembers requests for
-/// 32 s.
+/// Time for which requests are remembered by default. DCC clients retry for 16 s, and their server remembers requests
+/// for 32 s.
 pub(crate) const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// Maximum number of remembered requests. A new request evicts the oldest.

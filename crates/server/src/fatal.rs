@@ -1,6 +1,6 @@
 //! Ends the process when it cannot continue: a vital thread or task panicked, or the store failed.
 //!
-//! If one listener died and the process lived on, the other protocols would still answer and the server would look
+//! If one listener died and the process continued, the other protocols would still answer and the server would look
 //! healthy. The process exits instead, with a code that makes a supervisor restart it.
 
 use std::sync::Arc;
@@ -90,7 +90,7 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(service.fatal.wait())
     }
 
-    /// Regression test: after a panic, a listener's protocol was dead but the server stayed ready.
+    /// Regression test: after a listener panicked, its protocol got no replies but the server stayed ready.
     #[test]
     fn a_vital_thread_that_panics_ends_the_process_and_says_which() {
         let folder = tempfile::tempdir().unwrap();

@@ -9,9 +9,9 @@
 //! |---|---|
 //! | `answers` | requests and responses, common to both listeners |
 //! | `counted_body` | response bodies whose memory is counted until they are sent |
-//! | `links` | the opposite direction: the tasks that fetch segments, and the exporter |
+//! | `links` | the tasks that fetch segments from other servers, and the exporter |
 //! | `listener` | TLS connections and the identity of their clients |
-//! | `local_site` | this server as its links see it, and the origins it accepts |
+//! | `local_site` | the state that links and the exporter share, and the accepted origins |
 //! | `peers` | the state of every peer, and its conditions |
 //! | `export_task` | writes the logs for other servers, and handles a failing folder |
 

@@ -12,7 +12,7 @@
 //! | no spam | at least `bulk.threshold` recipients | recipients, the list of `bulk`, probability 1 |
 //!
 //! A reply contains the digest of the request, because only a hash of the stored digest is kept. Times are kept as
-//! hours.
+//! whole hours.
 //!
 //! A client is identified by its source address, or by the public key to which it encrypts. The key of an account also
 //! determines the lists that the client may write. Only the site's own users may delete.
@@ -49,8 +49,8 @@ use crate::rights::Who;
 use crate::service::{Limited, Service};
 use crate::udp::{Batch, Change, Datagrams, Found, Recipients, Request, Step};
 
-/// How often a thread computes shared keys for all strangers together. At some 80 µs for each key, they use a sixth of
-/// the thread's time. Each network also has the limit on expensive requests ([`Limited::Costly`]).
+/// Maximum rate at which a thread computes shared keys for all strangers together. At about 80 µs for each key, this
+/// takes a sixth of the thread's time. Each network also has the limit on expensive requests ([`Limited::Costly`]).
 const STRANGERS_KEYS: Rate = Rate { per_second: 2_000.0, burst: 2_000 };
 
 /// The rate-limit key shared by all strangers.

@@ -68,7 +68,7 @@ pub(crate) fn public_key(secret: &str) -> Option<[u8; 32]> {
 /// Loads the server's own key pair, or creates it at the first start.
 ///
 /// # Errors
-/// [`KeyFileError`].
+/// Returns [`KeyFileError`] if the file cannot be read or created, or does not contain a key.
 pub(crate) fn own(directory: &Path) -> Result<Keypair, KeyFileError> {
     let file = directory.join(FUZZY_KEY_FILE);
     let failed = |source| KeyFileError::Io { file: file.clone(), source };

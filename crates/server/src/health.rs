@@ -1,4 +1,5 @@
-//! The table of active conditions: what is wrong, since when, how severe it is, and what to do about it.
+//! The table of active conditions. Each has a start time, a severity, and a text that describes the problem and the
+//! remedy.
 //!
 //! Code that detects a problem calls [`Health::set`] with a text while the problem lasts, and with `None` once it is
 //! over. The log gets one line when a condition begins and one when it ends. `/v1/ready`, `/metrics` and `bruit stats`
@@ -82,7 +83,7 @@ states! {
     ClockJump: "clock_jump", Warning;
     /// The current generation of a book accepts no new signatures.
     BookFull: "book_full", Severe;
-    /// Reports were refused recently because a book, or a reporter's daily share of it, was used up.
+    /// Reports were refused recently because a book was full or a reporter's daily quota was used up.
     ReportsRefused: "reports_refused", Warning;
     /// A book is near or above its capacity, so its false-positive rate rises.
     BookFills: "book_fills", Warning;
@@ -106,7 +107,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// Begins or updates a condition (`Some`), or ends it (`None`). The text states what is wrong and what to do.
+    /// Begins or updates a condition (`Some`), or ends it (`None`). The text describes the problem and the remedy.
     pub(crate) fn set(&self, state: State, subject: &str, text: Option<String>, now: Time) {
         let mut rows = self.lock();
         change(&mut rows, state, subject, text, now);

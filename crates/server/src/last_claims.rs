@@ -13,8 +13,8 @@ use bruit_engine::time::Time;
 pub(crate) struct LastClaims(Mutex<HashMap<u64, Time>>);
 
 impl LastClaims {
-    /// Records the time of a claim. The maximum number of accounts limits the table. If it is full, the entry with the
-    /// oldest time is evicted.
+    /// Records the time of a claim. The table has at most as many entries as there may be accounts. If it is full, the
+    /// entry with the oldest time is evicted.
     pub(crate) fn note(&self, id: u64, now: Time) {
         let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if times.len() >= ACCOUNTS_MAX && !times.contains_key(&id) {

@@ -33,16 +33,18 @@ const FEATURES_MAX: usize = 4_096;
 /// Interval between two submissions.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Maximum number of events in one submission, or twelve events a minute.
+/// Maximum number of events in one submission. This allows twelve events a minute.
 const EVENTS_MAX: usize = 2;
 
-/// Maximum number of features waiting to be submitted. Further features wait for the next message that has them.
+/// Maximum number of features waiting to be submitted. Further features are retried with the next message that has
+/// them.
 const PENDING_MAX: usize = EVENTS_MAX * GOOD_FEATURES as usize;
 
-/// The share of the capacity for good mail that learning from checks may fill. The rest is reserved for people.
+/// The share of the capacity for good mail that learning from checks may fill. The rest is reserved for mail that
+/// people teach.
 const ROOM_PERCENT: u64 = 50;
 
-/// The reporter that represents all users from whose mail the server learns.
+/// The reporter to whom everything learned from checks is attributed.
 const REPORTER: &[u8] = b"learning from checks";
 
 /// The queue of messages from checks, and its counters.
@@ -106,7 +108,7 @@ pub(crate) struct Learner {
 impl Learner {
     pub(crate) fn start(service: Arc<Service>) -> io::Result<Self> {
         let receiver = service.learning.receiver.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let receiver = receiver.ok_or_else(|| io::Error::other("the learner runs already"))?;
+        let receiver = receiver.ok_or_else(|| io::Error::other("the learner is already running"))?;
         let of_thread = Arc::clone(&service);
         let run = move || {
             let _vital = Vital::new(&of_thread, "the learner");

@@ -22,8 +22,8 @@
 //! | `accounts`, `policy` | the accounts and the trust policy in the file |
 //! | `last_claims` | the time of each account's last claim |
 //! | `health`, `watch`, `refusals` | the table of conditions, and the code that updates it |
-//! | `fatal` | the end of the process after a fatal error |
-//! | `metrics`, `log`, `audit` | counters; a line for each request at debug; the audit trail |
+//! | `fatal` | ends the process after a fatal error |
+//! | `metrics`, `log`, `audit` | counters, log lines of requests, and the audit trail |
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 

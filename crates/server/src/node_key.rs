@@ -10,7 +10,7 @@ use bruit_store::NODE_KEY_FILE;
 /// Loads or creates the server's own key.
 ///
 /// # Errors
-/// [`KeyFileError`]. A file with other contents is not overwritten.
+/// Returns [`KeyFileError`]. A file with other contents is not overwritten.
 pub(crate) fn own(directory: &Path) -> Result<NodeKey, KeyFileError> {
     let file = directory.join(NODE_KEY_FILE);
     match NodeKey::read_file(&file) {

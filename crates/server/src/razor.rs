@@ -7,11 +7,11 @@
 //! |---|---|
 //! | spam | `p=1` with the confidence |
 //! | suspected | `p=1` with a confidence below the recommended one; contested, if it has been revoked |
-//! | else | `p=0` |
+//! | any other | `p=0` |
 //!
 //! A report begins with the e4 signature. If the signature is listed in the current generation, the report is counted.
-//! Otherwise the server requests the parts from the client and reports all their signatures. In this way, links to the
-//! same places are listed again once per generation.
+//! Otherwise the server requests the parts from the client and reports all their signatures. In this way, the
+//! signatures of links are also listed again once per generation.
 
 mod answers;
 mod bodies;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bruit_engine::{Outcome, Refusal};
 
-/// How long a refusal stays in health after its last occurrence.
+/// Time for which a refusal stays in health after its last occurrence.
 const REMEMBERED: Duration = Duration::from_secs(30);
 
 /// Counts of refusals, by name.
@@ -26,8 +26,8 @@ pub(crate) struct Kind {
     text: Option<String>,
 }
 
-/// Returns true if operators need to see the refusal, because a book or a share is used up. Refusals that strangers can
-/// cause at will are only counted.
+/// Returns true if operators need to see the refusal, because a book is full or a quota is used up. Refusals that
+/// strangers can cause at will are only counted.
 const fn is_degraded(refusal: &Refusal) -> bool {
     matches!(refusal, Refusal::DailyShare { .. } | Refusal::BookFull { .. } | Refusal::TextQuota | Refusal::GoodIsFull)
 }

@@ -213,7 +213,7 @@ impl Server {
     /// called with the amount of journal read.
     ///
     /// # Errors
-    /// [`ServeError`]; no listener is left running.
+    /// Returns [`ServeError`]. No listener is left running.
     pub fn start(config: &Config, directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Self, ServeError> {
         descriptors::raise_limit(config.settings.limits.connections);
         let store = open(config, directory, progress)?;
@@ -405,7 +405,7 @@ impl Server {
         self.service.fatal.wait().await
     }
 
-    /// Returns the runtime that serves TCP, to wait for signals on.
+    /// Returns the runtime that serves TCP. The caller can also wait for signals on it.
     #[must_use]
     pub const fn runtime(&self) -> &Runtime {
         &self.runtime
@@ -414,7 +414,7 @@ impl Server {
     /// Loads the administrator's token again, or creates a new one if its file is missing.
     ///
     /// # Errors
-    /// [`ServeError`]; the previous token then remains valid.
+    /// Returns [`ServeError`]. The previous token then remains valid.
     pub fn reload_token(&self) -> Result<(), ServeError> {
         Ok(self.service.admin_token.load(&self.directory)?)
     }
@@ -422,7 +422,7 @@ impl Server {
     /// Applies the settings of a new configuration. Listen addresses and the data directory stay unchanged.
     ///
     /// # Errors
-    /// [`ServeError`] if the accounts or the policy in `config` are rejected; the settings then stay unchanged.
+    /// Returns [`ServeError`] if the accounts or the policy in `config` are rejected. The settings then stay unchanged.
     pub fn reload(&self, config: &Config) -> Result<(), ServeError> {
         apply_accounts(&self.service, &config.settings)?;
         policy::adopt(&self.service, &config.settings.trust)?;
@@ -470,8 +470,8 @@ fn open(config: &Config, directory: &Path, progress: &mut dyn FnMut(u64)) -> Res
     Ok(store)
 }
 
-/// Warns if other users can write to the directory, because they could replace its files. Makes public secret files
-/// private, and logs the change.
+/// Warns if other users can write to the directory, because they could replace its files. If others can
+/// read secret files, removes that permission and logs the change.
 fn check_modes(directory: &Path) {
     match modes::writable_mode(directory) {
         Ok(Some(mode)) => tracing::warn!(
@@ -576,7 +576,8 @@ fn founding(config: &Config, directory: &Path) -> Result<Founding, ServeError> {
 fn apply_accounts(service: &Service, settings: &Settings) -> Result<(), ServeError> {
     let changes = service.store.check(|engine| accounts::changes(&settings.accounts, &settings.passwords, engine))?;
     let now = service.now();
-    // Submit one by one: events of one batch are judged by the state before the batch.
+    // Submit removals, updates and registrations separately, because the events of one batch are all judged by the
+    // state before that batch.
     let steps = [&changes.removed, &changes.updated, &changes.registered];
     for changes in steps.into_iter().flat_map(|step| step.chunks(ACCOUNTS_PER_SUBMIT)) {
         let events = changes.iter().map(|change| Event::Account { now, change: change.clone() }).collect();

@@ -51,7 +51,7 @@ struct Failure {
     text: String,
 }
 
-/// How long the server stays unready after the last failure to write.
+/// Time for which the server stays not ready after the last failure to write.
 const FAILURE_REMEMBERED: Duration = Duration::from_secs(30);
 
 /// The rate-limit key for the claims of all strangers.

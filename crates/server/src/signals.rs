@@ -29,7 +29,7 @@ impl Signals {
     /// Installs handlers for signals, which would otherwise end the process.
     ///
     /// # Errors
-    /// If the system refuses the handlers.
+    /// Fails if the system refuses the handlers.
     pub fn take(runtime: &Runtime) -> io::Result<Self> {
         let _guard = runtime.enter();
         Ok(Self {

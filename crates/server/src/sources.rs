@@ -18,7 +18,7 @@ const V6_BITS: u32 = 48;
 pub(crate) struct Source {
     /// The address. IPv4-mapped IPv6 addresses are converted to IPv4.
     pub(crate) address: IpAddr,
-    /// Whether the address is in one of the site's own networks.
+    /// True if the address is in one of the site's own networks.
     pub(crate) is_own: bool,
 }
 

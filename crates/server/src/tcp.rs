@@ -39,7 +39,7 @@ pub(crate) struct Connection {
 /// port if port 0 was requested.
 ///
 /// # Errors
-/// The system's error.
+/// Fails if the system cannot listen on the address.
 pub(crate) fn listen<S, F>(
     runtime: &Runtime,
     service: &Arc<Service>,

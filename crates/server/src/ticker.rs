@@ -68,7 +68,7 @@ fn tick(service: &Service, last_wait: Duration) -> Duration {
     let now = service.now();
     // The last event must be recent enough that the next start accepts the clock.
     let idle = IDLE.min(service.clock.jump(&service.settings().clock) / 2);
-    // After a failure of the disk, retry every second, so that health shows promptly that the disk works again.
+    // After a failure of the disk, retry every second, so that health soon reports that the disk works again.
     let is_failing = service.recent_failure().is_some();
     if !is_failing && !service.store.check(|engine| is_due(engine, now, idle)) {
         return SECOND;

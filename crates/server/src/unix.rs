@@ -26,7 +26,7 @@ const SHORTAGE: Duration = Duration::from_millis(100);
 /// Listens on a socket and passes each connection to a task made by `serve`.
 ///
 /// # Errors
-/// If the socket cannot be created: its path is not a socket, or another server listens on it.
+/// Fails if the socket cannot be created, for example because another server listens on it.
 pub(crate) fn listen<S, F>(
     runtime: &Runtime,
     service: &Arc<Service>,

@@ -220,7 +220,7 @@ fn a_captured_session_is_answered_as_by_the_original_server() {
     let [nop, ok] = &captured("nop.txt")[..] else { panic!("two frames") };
     let mut without_delay = ok[..ok.len() - SIGNATURE_BYTES].to_vec();
     without_delay[26..28].fill(0);
-    assert_eq!(client.send(nop), signed(without_delay), "but for the delay of a server without peers");
+    assert_eq!(client.send(nop), signed(without_delay), "the reply is the captured one without a delay");
 
     let [query, answer] = &captured("query.txt")[..] else { panic!("two frames") };
     assert_eq!(client.send(query), without_reputation(answer));

@@ -45,7 +45,11 @@ fn every_setting_of_the_example_is_known_and_has_its_default() {
     let (settings, default) = (&config.settings, Config::default());
     assert_eq!((settings.accounts.len(), settings.http.tokens.len()), (4, 1));
     assert_eq!(config.listen, default.listen);
-    assert_eq!((config.memory_bytes, default.memory_bytes), (Some(BUDGET_DEFAULT), None), "what it is founded with");
+    assert_eq!(
+        (config.memory_bytes, default.memory_bytes),
+        (Some(BUDGET_DEFAULT), None),
+        "the default for a new clearinghouse"
+    );
     assert_eq!(config.threads, default.threads);
     assert_eq!(settings.limits, default.settings.limits);
     assert_eq!(settings.trust, default.settings.trust);

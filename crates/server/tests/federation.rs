@@ -208,7 +208,7 @@ fn whoever_waits_for_news_hears_of_it_when_it_comes() {
         tokio::join!(news, put).0
     });
     assert_eq!(news.unwrap().heads, b"Peer 2");
-    assert!(begin.elapsed() < WAIT, "nobody waited for the end");
+    assert!(begin.elapsed() < WAIT, "the response came before the end of the wait");
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn plain_requests_are_answered_by_the_rules_of_http() {
     assert!(status("/v1/federation/offer", "if-none-match: \"0000000000000002\"\r\n").contains(" 304 "));
     assert!(status("/v1/federation/offer", "x-forwarded-for: 192.0.2.1\r\n").contains(" 403 "), "a stranger");
     shelf.put(chain(Book::Listed), &vec![0; FETCH_BYTES_MAX + 1]);
-    assert!(status(&path, "").contains(" 400 "), "too long for one answer");
+    assert!(status(&path, "").contains(" 400 "), "the log is too long for one response");
 }
 
 #[test]
@@ -319,7 +319,10 @@ fn a_server_is_founded_in_the_realm_of_another_and_keeps_it() {
     // The realm is checked before the directory is locked, so another server could be using the directory.
     assert!(matches!(refused, ServeError::OtherRealm { .. }), "{refused}");
     let new = tempfile::TempDir::new().unwrap();
-    assert!(matches!(refusal(&config(&gone), new.path()), ServeError::Realm { .. }), "nothing to found it in");
+    assert!(
+        matches!(refusal(&config(&gone), new.path()), ServeError::Realm { .. }),
+        "the realm file is missing, so nothing can be founded"
+    );
     let nonsense = other.path().join("nonsense");
     std::fs::write(&nonsense, "nonsense").unwrap();
     let text = format!("realm = {:?}\n", nonsense.to_str().unwrap());

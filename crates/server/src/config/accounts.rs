@@ -10,7 +10,7 @@ use super::{ConfigError, invalid};
 /// Length of a SHA-256 hash.
 const SHA256_BYTES: usize = 32;
 
-/// Minimum length of a token: it must resist guessing at the rate of HTTP requests.
+/// Minimum length of a token, so that it cannot be guessed over HTTP.
 pub(crate) const TOKEN_BYTES_MIN: usize = 16;
 
 /// An account in the file.
@@ -57,13 +57,13 @@ pub struct Token {
     pub sha256: [u8; SHA256_BYTES],
     /// The standing assigned by the operator.
     pub standing: Standing,
-    /// Whether the token grants administration.
+    /// True if the token grants administration.
     pub admin: bool,
-    /// Whether the token grants access to metrics and statistics.
+    /// True if the token grants access to metrics and statistics.
     pub monitor: bool,
-    /// Whether the token grants access to the realm, for a replica.
+    /// True if the token grants access to the realm, for a replica.
     pub replica: bool,
-    /// Whether claims with the token may name another reporter.
+    /// True if claims with the token may name another reporter.
     pub reporters: bool,
 }
 

@@ -9,7 +9,7 @@ use bruit_protocols::dcc::{Count, Item, whitelist};
 
 use super::{ConfigError, invalid};
 
-/// Maximum length of the file: the maximum number of entries at a plausible length.
+/// Maximum length of the file, enough for the maximum number of entries.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Checksums whose reply does not depend on their count.
@@ -22,7 +22,7 @@ impl DccWhitelist {
     /// Reads a file in the format of [`whitelist`].
     ///
     /// # Errors
-    /// [`ConfigError`], with the line number.
+    /// Returns [`ConfigError`] with the line number.
     pub fn read(file: &Path) -> Result<Self, ConfigError> {
         let failed = |source| ConfigError::Read { file: file.to_owned(), source };
         if fs::metadata(file).map_err(failed)?.len() > FILE_BYTES_MAX {

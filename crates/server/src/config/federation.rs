@@ -1,4 +1,4 @@
-//! Peers: their identities, their relations to this server, and the addresses where they connect.
+//! Peers, with their keys, URLs and relations to this server, and the broker.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -52,13 +52,13 @@ pub struct PeerSettings {
     pub key: PublicKey,
     /// The relation of the peer to this server.
     pub relation: Relation,
-    /// Whether the peer's claims count from the first day. Applies only to servers of other operators.
+    /// The initial trust in the peer's claims. Applies only to servers of other operators.
     pub trust: PeerTrust,
     /// The group of the peer. All servers of a group count as one voice.
     pub group: String,
     /// Maximum recipient count accepted from the peer for one signature.
     pub bulk_cap: u32,
-    /// How the peer is authenticated at its URL.
+    /// The way in which the peer is authenticated at its URL.
     pub tls: PeerTls,
 }
 
@@ -66,20 +66,20 @@ pub struct PeerSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PeerTrust {
-    /// The trust of a reporter whom the operator trusts.
+    /// The peer is an anchor: its claims count from the first day.
     Pinned,
-    /// The trust earned by correct claims.
+    /// The peer must earn trust by correct claims.
     #[default]
     Earned,
 }
 
-/// How a peer is authenticated at its URL.
+/// The way in which a peer is authenticated at its URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PeerTls {
     /// By its public key. This server authenticates with its own key.
     Pinned,
-    /// Like any web server, by certificate; for static file hosts. Plain HTTP is not authenticated.
+    /// By certificate, like any web server. Intended for static file hosts. Plain HTTP is not authenticated.
     Web,
 }
 
@@ -87,7 +87,7 @@ impl PeerSettings {
     /// Returns the source of segments for the server with this key, or `None` if the peer has no URL.
     ///
     /// # Errors
-    /// [`UrlError`], which is checked when the configuration is read.
+    /// Returns [`UrlError`] if the URL is invalid. Reading the configuration rejects such URLs.
     pub fn source(&self, seed: &[u8; 32]) -> Result<Option<HttpsSource>, UrlError> {
         let Some(url) = &self.url else { return Ok(None) };
         match self.tls {

@@ -30,9 +30,9 @@ pub struct HttpSettings {
     pub body_bytes_max: usize,
     /// The minimum recipient count of a bulk message.
     pub bulk_threshold: u32,
-    /// Host names, in addition to addresses, that requests may use: those of the machine and those in the file.
+    /// Host names that requests may use besides IP addresses: the names of the machine and those in the file.
     pub hosts: Vec<String>,
-    /// Networks of proxies that are trusted to name the client.
+    /// Networks of trusted proxies, which state the address of the client.
     pub trusted_proxies: Vec<IpNet>,
     /// The certificate and key, if TLS is enabled.
     pub tls: Option<Arc<Certificate>>,

@@ -303,8 +303,8 @@ impl RawLimits {
             )?,
             longer_replies: rate("limits.longer_replies", self.longer_replies, Rate { per_second: 10.0, burst: 50 })?,
             costly: rate("limits.costly", self.costly, Rate { per_second: 0.1, burst: 20 })?,
-            // With 256 MiB, the account table has 6,291 entries for self-registered accounts. At this rate, they last
-            // five weeks.
+            // With 256 MiB, the account table has 6,291 entries for self-registered accounts. At this rate, it
+            // takes five weeks to fill them.
             registrations: rate("limits.registrations", self.registrations, Rate { per_second: 0.002, burst: 100 })?,
             connections: within("limits.connections", self.connections.unwrap_or(1_024), 1, 65_536)?,
             connections_per_network: within(

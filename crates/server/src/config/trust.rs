@@ -9,7 +9,7 @@ use super::raw::within;
 use super::{ConfigError, invalid};
 use crate::units::Span;
 
-/// The range of `settle_after`: anchors need time to claim, and a claim is forgotten after 14 days.
+/// The range of `settle_after`: anchors need time to make claims, and a claim is forgotten after 14 days.
 const SETTLE_AFTER_MIN: Duration = Duration::from_secs(3_600);
 const SETTLE_AFTER_MAX: Duration = Duration::from_secs(13 * 86_400);
 
@@ -35,7 +35,7 @@ impl RawTrust {
         let usual = Policy::default();
         let voices = |key, given: Option<u32>, usual| within(key, given.unwrap_or(usual), 1, usual_votes());
         let policy = Policy {
-            // At most one vote less than a signature can hold, to leave space for a revocation.
+            // A signature must have space for one more vote, a revocation.
             own_reports_needed: within(
                 "trust.own_reports_needed",
                 self.own_reports_needed.unwrap_or(usual.own_reports_needed),
@@ -71,7 +71,7 @@ fn usual_votes() -> u32 {
     Policy::default().votes_max
 }
 
-/// Returns the score required for a listing. It must exceed the score that one voice can reach by waiting.
+/// Returns the score required for a listing. It must exceed the score that is possible without an anchor.
 fn block_score(given: Option<f64>, usual: &Policy) -> Result<f64, ConfigError> {
     let score = given.unwrap_or(usual.block_score);
     let floor = usual.unanchored_spam_max;
@@ -80,7 +80,7 @@ fn block_score(given: Option<f64>, usual: &Policy) -> Result<f64, ConfigError> {
     }
     Err(invalid(
         "trust.block_score",
-        format!("expected more than {floor}, which is possible without an anchor, up to {SCORE_MAX}, found {score}"),
+        format!("expected more than {floor} (the maximum score without an anchor), up to {SCORE_MAX}, found {score}"),
     ))
 }
 

@@ -41,10 +41,13 @@ pub(super) fn answer(
     match admin.operation {
         AdminOperation::Stats => to.write(&Reply::Text(&statistics(request)), reply),
         AdminOperation::StatsClear => {
-            to.write(&Reply::Error("statistics are since the start of the server, and not cleared"), reply);
+            to.write(
+                &Reply::Error("statistics cannot be cleared: they cover the time since the server started"),
+                reply,
+            );
         }
         AdminOperation::Clock => to.write(&Reply::Text(&clock_text(admin.clock.into(), request.now.0)), reply),
-        // There is never a delay.
+        // This server never delays replies.
         AdminOperation::AnonymousDelay => to.write(&Reply::AnonymousDelay { inflate: u32::MAX, delay_ms: 0 }, reply),
         AdminOperation::ClientsByAddress | AdminOperation::ClientsById => {
             to.write(&Reply::Error("addresses of clients are not kept"), reply);
@@ -54,7 +57,7 @@ pub(super) fn answer(
         | AdminOperation::CleaningBegins
         | AdminOperation::DatabaseReady
         | AdminOperation::TraceOn
-        | AdminOperation::TraceOff => to.write(&Reply::Error("not by this protocol"), reply),
+        | AdminOperation::TraceOff => to.write(&Reply::Error("not supported over this protocol"), reply),
     }
     Step::Reply(to.answered(Disposition::Other))
 }
@@ -83,7 +86,8 @@ pub(super) fn delete(
     let id = name_id(accounts::Protocol::Dcc, name.as_bytes(), &request.service.key);
     let by = By { now: request.now, reporter: Reporter { id, standing: Standing::Own, group: id } };
     let change = WhitelistChange::List(fingerprint, ListAuthor::Protocol);
-    // Submit the claim first: a whitelisted signature accepts no claims, and this reveals a second deletion.
+    // Submit the claim first. It has no effect on a signature that is already whitelisted, which reveals a second
+    // deletion.
     let events = vec![
         Event::Claim { by, claim: Claim::Revoke, flag: 0, fingerprints: vec![fingerprint] },
         Event::Whitelist { now: request.now, change },

@@ -16,9 +16,9 @@ pub(super) struct DccCaller {
     pub(super) reporter: Reporter,
     /// The password that verified the request. `None` if the request is anonymous or handled as anonymous.
     pub(super) password: Option<DccPassword>,
-    /// Whether the request has proven the server's own ID.
+    /// True if the request has proven the server's own ID.
     pub(super) is_self: bool,
-    /// Whether the request names an ID that it has not proven.
+    /// True if the request names an ID that it has not proven.
     pub(super) is_unverified: bool,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct OfferQuery {
     wait: u64,
 }
 
-/// Becomes true when the server stops. It is an extension of requests.
+/// A flag that becomes true when the server stops, attached to requests as an extension.
 #[derive(Clone)]
 pub(crate) struct Stop(pub(crate) watch::Receiver<bool>);
 

@@ -16,7 +16,7 @@ use super::local_site::LocalSite;
 use crate::health::State;
 use crate::service::Service;
 
-/// How long the folder must fail before a server without readers drops the queue. The server also drops the queue when
+/// Time that the folder must fail before a server without readers drops the queue. The server also drops the queue when
 /// its size reaches [`GIVE_UP_BYTES`].
 const GIVE_UP: Duration = Duration::from_secs(10);
 /// The queue size at which a server without readers drops the queue. See [`GIVE_UP`].

@@ -82,7 +82,7 @@ pub(super) struct PeerLink {
     pub(super) key: Option<[u8; 32]>,
 }
 
-/// The running part: the exporter thread and the fetching tasks.
+/// The running links: the exporter thread and the fetching tasks.
 pub(crate) struct Links {
     site: Arc<LocalSite>,
     stop: Sender<()>,
@@ -119,7 +119,7 @@ impl Links {
             spawn(runtime, stop, vital, async move { publish(&sink, &library, Reader::Peer, &name).await });
         }
         // Publishes the heads before the listeners start, so that the first replica finds an offer. A node of a cluster
-        // publishes its heads only after it has heard from another node.
+        // publishes its heads only after it has received data from another node.
         export_task.step(&site, awaits_cluster(&site, &peer_links));
         let (stop, stopped) = mpsc::channel();
         let exporting = Arc::clone(&site);
@@ -173,7 +173,7 @@ fn ask_peers(
     Ok(peer_links)
 }
 
-/// Starts to follow the broker, publish to it, and answer requests of other nodes.
+/// Starts the tasks that receive from the broker, publish to it, and answer requests of other nodes.
 fn join_broker(
     site: &Arc<LocalSite>,
     settings: &NatsSettings,

@@ -38,7 +38,7 @@ pub(crate) struct Listener {
     service: Arc<Service>,
 }
 
-/// The client's identity. It is an extension of the client's requests.
+/// The client's identity, attached to its requests as an extension.
 #[derive(Clone, Copy, Debug)]
 struct ClientIdentity {
     source: Source,
@@ -57,7 +57,7 @@ impl Listener {
     /// Creates a listener for the server with this key.
     ///
     /// # Errors
-    /// If TLS cannot be set up with the key.
+    /// Fails if TLS cannot be set up with the key.
     pub(crate) fn new(service: &Arc<Service>, seed: &[u8; 32]) -> Result<Self, rustls::Error> {
         let config: ServerConfig = tls::server_config(seed)?;
         let acceptor = TlsAcceptor::from(Arc::new(config));

@@ -54,7 +54,7 @@ impl Vault {
     /// Creates a vault with this key pair.
     ///
     /// # Errors
-    /// If the system has no random numbers.
+    /// Fails if the system returns no random numbers.
     pub(crate) fn new(own: Keypair) -> io::Result<Self> {
         let mut start = [0; NONCE_START_BYTES];
         getrandom::fill(&mut start).map_err(io::Error::other)?;

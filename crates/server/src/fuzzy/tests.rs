@@ -351,7 +351,7 @@ fn accounts_that_are_not_the_sites_own_are_heard_but_delete_nothing() {
     assert_eq!(site.ask_sealed(STRANGER, &mut client, &delete), Some(refused));
     let fingerprint = fingerprint_of_digest(&site.service.key, &DIGEST);
     let counts = site.service.store.check(|engine| engine.check(&fingerprint, 0).counts);
-    assert_eq!((counts.report_count, counts.revoke_count), (1, 0), "nor is it heard as a revocation");
+    assert_eq!((counts.report_count, counts.revoke_count), (1, 0), "it does not count as a revocation either");
 }
 
 #[test]

@@ -29,7 +29,7 @@ use crate::sources::Source;
 /// The group of all users of the Unix socket.
 const LOCAL_USERS: &[u8] = b"local users";
 
-/// The other end of a connection. It is an extension of the connection's requests.
+/// The other end of a connection, attached to its requests as an extension.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RemoteEnd {
     /// A network connection.
@@ -60,7 +60,7 @@ impl RemoteEnd {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LocalUser {
     pub(super) id: u32,
-    /// Whether the user is root or the user that runs the server.
+    /// True if the user is root or the user that runs the server.
     pub(super) is_admin: bool,
 }
 
@@ -252,13 +252,13 @@ const USE_NEEDED: &str = "this requires a token, or an address in the site's own
 const LEARN_NEEDED: &str = "only the site's own users may teach good mail: use a token with \
     `standing = \"own\"`, or connect from the site's own networks without a proxy";
 /// Requirement for metrics and statistics.
-const MONITOR_NEEDED: &str = "this requires an administrator's token, or one with `monitor = true`: admin.token in the server's data \
-    directory contains an administrator's (bruit ... --token-file FILE)";
+const MONITOR_NEEDED: &str = "this requires a token with `monitor = true`, or an administrator's token, such as the one in admin.token in \
+    the server's data directory (bruit ... --token-file FILE)";
 /// Requirement for the realm.
-const REALM_NEEDED: &str = "this requires an administrator's token, or one with `replica = true`: admin.token in the server's data \
-    directory contains an administrator's (bruit ... --token-file FILE)";
+const REALM_NEEDED: &str = "this requires a token with `replica = true`, or an administrator's token, such as the one in admin.token in \
+    the server's data directory (bruit ... --token-file FILE)";
 /// Requirement for changes.
-const ADMIN_NEEDED: &str = "this requires an administrator's token: admin.token in the server's data directory contains one (bruit ... \
+const ADMIN_NEEDED: &str = "this requires an administrator's token, such as the one in admin.token in the server's data directory (bruit ... \
     --token-file FILE)";
 
 impl Grant {
@@ -359,7 +359,11 @@ mod tests {
         assert_eq!(on_behalf(&two, Some(&gateway)), OnBehalf::Malformed);
         two.insert(&name, HeaderValue::from_static("ann"));
         two.append(&name, HeaderValue::from_static("bob"));
-        assert_eq!(on_behalf(&two, Some(&gateway)), OnBehalf::Malformed, "one claim is one person's");
+        assert_eq!(
+            on_behalf(&two, Some(&gateway)),
+            OnBehalf::Malformed,
+            "a claim is made on behalf of one person only"
+        );
         assert_eq!(on_behalf(&headers(&[(name.clone(), "ann")]), None), OnBehalf::Forbidden);
         assert_eq!(on_behalf(&headers(&[]), None), OnBehalf::Nobody);
         gateway.reporters = false;

@@ -1,7 +1,7 @@
 //! Counting of a message's recipients, alone or as part of a check.
 //!
 //! Both work like DCC's reports: they submit an event to the store, weighted by the caller's standing and subject to
-//! its limits and shares. If nothing can be counted, a check is still answered, with the reason; a count alone is
+//! its limits and quotas. If nothing can be counted, a check is still answered, with the reason, but a count alone is
 //! refused.
 
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::duplicates::{Duplicates, FirstCopy};
 use crate::metrics::Disposition;
 use crate::service::{Service, signatures};
 
-/// How long requests with an idempotency key are remembered. A restart, or too many requests, shortens this time.
+/// Time for which requests with an idempotency key are remembered. A restart, or too many requests, shortens it.
 pub(super) const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The query options of a check or count.

@@ -20,7 +20,7 @@ pub(super) struct Judgement {
     pub(super) checked: Checked,
     /// The fingerprint of the known text that the message resembles.
     pub(super) text: Option<Fingerprint>,
-    /// Whether the message may be learned as good mail: there is no evidence against it.
+    /// True if the message may be learned as good mail, because there is no evidence against it.
     pub(super) is_learnable: bool,
 }
 

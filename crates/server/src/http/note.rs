@@ -12,7 +12,7 @@ use bruit_filters::Fingerprint;
 use crate::log::{self, Line, RequestDescription};
 use crate::metrics::{Disposition, Protocol};
 
-/// The data about a request so far. It is an extension of the request.
+/// The data collected about a request so far, attached to the request as an extension.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Note(Arc<Mutex<NoteData>>);
 
@@ -22,7 +22,7 @@ struct NoteData {
     judged: Vec<(Fingerprint, Verdict)>,
 }
 
-/// The reason for a refusal. It is an extension of the response.
+/// The reason for a refusal, attached to the response as an extension.
 #[derive(Clone, Debug)]
 pub(crate) struct Reason {
     pub(crate) text: String,
@@ -34,7 +34,7 @@ impl Note {
     /// Starts a note if requests are logged.
     pub(crate) fn begin(request: &mut Request) -> Option<Self> {
         let note = log::is_on().then(Self::default)?;
-        // The query may contain anything and is omitted; an unknown path is refused.
+        // Omit the query, because it may contain anything. Paths are harmless: unknown ones are refused.
         note.change(|noted| noted.described.operation = format!("{} {}", request.method(), request.uri().path()));
         request.extensions_mut().insert(note.clone());
         Some(note)

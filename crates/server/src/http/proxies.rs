@@ -88,8 +88,8 @@ fn is_of_proxy(name: &HeaderName) -> bool {
     is_usual || name.starts_with("x-forwarded-")
 }
 
-/// Returns the client named by trusted proxies. Returns `None` if both headers are present and disagree: a proxy wrote
-/// only one of them.
+/// Returns the client named by trusted proxies. Returns `None` if both headers are present and disagree, because
+/// the proxy wrote only one of them.
 fn client(headers: &HeaderMap, proxies: &[IpNet]) -> Option<IpAddr> {
     let by_x = headers.contains_key(&X_FORWARDED_FOR).then(|| nearest(&listed(headers, &X_FORWARDED_FOR)?, proxies));
     let by_standard = headers.contains_key(header::FORWARDED).then(|| nearest(&forwarded(headers)?, proxies));
@@ -246,8 +246,12 @@ mod tests {
             assert_eq!(of("127.0.0.1", &[(x.clone(), wrong)]), stranger("127.0.0.1"), "{wrong}");
             assert_eq!(of("127.0.0.1", &[(FORWARDED, &format!("for={wrong}"))]), stranger("127.0.0.1"), "{wrong}");
         }
-        assert_eq!(of("127.0.0.1", &[(ACCEPT, "text/html")]), stranger("127.0.0.1"), "it names nobody");
-        assert_eq!(of("10.0.0.3", &[(x, "10.1.2.3")]), stranger("10.0.0.3"), "nobody said to trust it");
+        assert_eq!(
+            of("127.0.0.1", &[(ACCEPT, "text/html")]),
+            stranger("127.0.0.1"),
+            "the proxy does not name a client"
+        );
+        assert_eq!(of("10.0.0.3", &[(x, "10.1.2.3")]), stranger("10.0.0.3"), "this proxy is not trusted");
     }
 
     proptest! {

@@ -28,7 +28,7 @@ fn assert_described<T: DeserializeOwned + Serialize>(document: &Value, name: &st
     let schema = &document["components"]["schemas"][name];
     let read: T = serde_json::from_value(schema["example"].clone()).unwrap_or_else(|error| panic!("{name}: {error}"));
     let written = serde_json::to_value(read).unwrap();
-    assert_eq!(written, schema["example"], "{name}: nothing of the example is passed over");
+    assert_eq!(written, schema["example"], "{name}: every field of the example is known");
     assert_eq!(keys(&written), keys(&schema["properties"]), "{name}");
     let required = schema["required"].as_array().unwrap();
     assert!(required.iter().all(|field| schema["properties"].get(field.as_str().unwrap()).is_some()), "{name}");
@@ -63,7 +63,7 @@ fn every_field_of_every_type_is_described_and_its_example_is_read() {
     let entry = &document["components"]["schemas"]["WhitelistEntry"];
     assert!(serde_json::from_value::<WhitelistEntry>(entry["example"].clone()).is_ok());
     let all: BTreeSet<String> = names.into_iter().chain(["WhitelistEntry"]).map(str::to_owned).collect();
-    assert_eq!(keys(&document["components"]["schemas"]), all, "nothing is described that there is not");
+    assert_eq!(keys(&document["components"]["schemas"]), all, "every described type exists");
 }
 
 #[test]

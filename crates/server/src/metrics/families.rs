@@ -24,7 +24,7 @@ pub(super) fn of(service: &Service) -> Vec<Family> {
         Family::gauge("bruit_uptime_seconds", "Time since the start.").with(service.uptime().as_secs_f64()),
         Family::gauge("bruit_clock_offset_seconds", "Seconds that the system clock is ahead of the time of events.")
             .with(service.clock.ahead_seconds()),
-        Family::gauge("bruit_exports_waiting_bytes", "Accepted claims not yet written for other servers.")
+        Family::gauge("bruit_exports_waiting_bytes", "Bytes of accepted claims not yet written for other servers.")
             .with(service.store.check(|engine| engine.exchange().pending_bytes()) as f64),
     ]);
     families

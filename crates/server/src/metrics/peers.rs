@@ -20,13 +20,16 @@ pub(super) fn of(peers: &[PeerStatus]) -> Vec<Family> {
         ),
         states(peers),
         of(
-            Family::gauge("bruit_peer_silent_seconds", "Time since its heads last changed; they change every 2.5 s."),
+            Family::gauge(
+                "bruit_peer_silent_seconds",
+                "Time since the peer's heads last changed. They change every 2.5 s.",
+            ),
             |peer| peer.silent_seconds as f64,
         ),
         known(
             Family::gauge(
                 "bruit_peer_clock_skew_seconds",
-                "Seconds that its clock is ahead of ours; negative if behind.",
+                "Seconds by which the peer's clock is ahead of ours, negative if behind.",
             ),
             |peer| peer.clock_skew_seconds.map(|skew| skew as f64),
         ),
@@ -39,24 +42,25 @@ pub(super) fn of(peers: &[PeerStatus]) -> Vec<Family> {
         of(
             Family::counter(
                 "bruit_peer_received_bytes_total",
-                "Bytes of segments received over its link; for a broker, of all servers.",
+                "Bytes of segments received over the peer's link; for a broker, from all servers.",
             ),
             |peer| peer.bytes_in as f64,
         ),
-        of(Family::counter("bruit_peer_sent_bytes_total", "Bytes of segments sent to it."), |peer| {
+        of(Family::counter("bruit_peer_sent_bytes_total", "Bytes of segments sent to the peer."), |peer| {
             peer.bytes_out as f64
         }),
         of(
-            Family::gauge("bruit_peer_learned_entries", "Entries learned from it, since it was first configured."),
+            Family::gauge("bruit_peer_learned_entries", "Entries learned from the peer since it was first configured."),
             |peer| peer.signatures_learned as f64,
         ),
         known(
-            Family::gauge("bruit_peer_agreed_timestamp_seconds", "Time at which its digests last matched ours."),
+            Family::gauge("bruit_peer_agreed_timestamp_seconds", "Time when the peer's digests last matched ours."),
             |peer| peer.last_digest_match.map(|time| time as f64),
         ),
-        of(Family::counter("bruit_peer_refused_bytes_total", "Bytes of its segments that were refused."), |peer| {
-            peer.bytes_refused as f64
-        }),
+        of(
+            Family::counter("bruit_peer_refused_bytes_total", "Bytes of the peer's segments that were refused."),
+            |peer| peer.bytes_refused as f64,
+        ),
         refused(peers),
     ]
 }
@@ -78,7 +82,7 @@ fn refused(peers: &[PeerStatus]) -> Family {
     let samples = peers.iter().flat_map(|peer| {
         peer.refused.iter().map(|refused| (label(peer).and("reason", &refused.reason), refused.count as f64))
     });
-    Family::counter("bruit_peer_refused_segments_total", "Segments received over its link that were refused.")
+    Family::counter("bruit_peer_refused_segments_total", "Refused segments received over the peer's link.")
         .with_all(samples)
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Responder {
     session: Option<Account>,
 }
 
-/// The reporter of a claim, or the error if it may not claim.
+/// The reporter of a claim, or the error if the caller may not make it.
 type Claimant = Result<Reporter, ErrorCode>;
 
 impl Responder {
@@ -158,7 +158,7 @@ impl Responder {
         });
     }
 
-    /// Counts reports of signatures that are listed in the current generation, and requests the other mails.
+    /// Counts reports of signatures that are listed in the current generation, and requests the mails of the others.
     async fn report(&self, signatures: &[Signature], user: Option<&[u8]>) -> Vec<Reply> {
         let by = match self.claimant(user, Claim::Report, signatures.len()) {
             Ok(reporter) => By { now: self.service.now(), reporter },

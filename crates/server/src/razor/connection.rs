@@ -120,7 +120,7 @@ impl RazorConnection {
         Ok(())
     }
 
-    /// Sends a reply. If the socket cannot accept all of it at once, the time limit of a request applies.
+    /// Sends a reply. The client must accept all of it within [`SILENCE_MAX`].
     async fn write(&mut self, reply: &[u8]) -> io::Result<()> {
         timeout(SILENCE_MAX, self.stream.write_all(reply)).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
@@ -137,7 +137,7 @@ async fn receive(stream: &TcpStream, conversation: &mut Conversation) -> io::Res
     }
 }
 
-/// Passes on the available bytes. Synchronous, so that its buffer is not part of the waiting future.
+/// Passes on the available bytes. This function is synchronous, so that its buffer is not part of the waiting future.
 fn receive_now(stream: &TcpStream, conversation: &mut Conversation) -> io::Result<usize> {
     let mut buffer = [0; READ_BYTES];
     let bytes = stream.try_read(&mut buffer)?;

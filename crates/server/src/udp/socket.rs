@@ -21,13 +21,14 @@ pub(crate) const BATCH: usize = 64;
 /// longer datagram is truncated.
 pub(crate) const DATAGRAM_BYTES_MAX: usize = 8_192;
 
-/// Size of a receive buffer. With a power of two, all datagrams would begin in the same set of the processor's cache.
+/// Size of a receive buffer. If it were a power of two, all datagrams would begin in the same set of the processor's
+/// cache.
 const BUFFER_BYTES: usize = DATAGRAM_BYTES_MAX + 64;
 
 /// Size of the kernel's receive buffer, which holds datagrams while a batch is processed.
 const KERNEL_BUFFER_BYTES: usize = 4 << 20;
 
-/// How long a thread waits for a datagram before it checks the stop signal.
+/// Time that a thread waits for a datagram before it checks the stop signal.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// A bound UDP socket.

@@ -47,8 +47,9 @@ struct Round<P: Datagrams> {
     batch: Batch,
     outbox: Outbox,
     tally: Tally,
-    /// Whether requests are logged, and their lines. The lines are written after the engine is unlocked.
+    /// True if requests are logged.
     is_logged: bool,
+    /// The log lines of the batch. They are written after the engine is unlocked.
     lines: Vec<Line>,
     /// Checks, each with the index of its datagram.
     checks: Vec<(usize, P::Pending, Places)>,
