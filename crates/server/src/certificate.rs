@@ -15,7 +15,8 @@ use x509_parser::parse_x509_certificate;
 /// Maximum length of a file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Remaining lifetime below which a certificate causes a warning. Most are renewed a month before they expire.
+/// Remaining lifetime below which a certificate causes a warning. Most certificates are renewed a month before they
+/// expire.
 const WARNING_SECONDS: u64 = 14 * Time::DAY;
 
 /// A certificate with its key.

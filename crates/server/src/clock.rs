@@ -35,7 +35,7 @@ pub(crate) struct Clock {
     offset_ms: AtomicI64,
     /// The latest time returned, in seconds.
     latest: AtomicU64,
-    /// Milliseconds from our time to the system clock at the last reading; positive if the clock is ahead.
+    /// Milliseconds by which the system clock was ahead of our time at the last reading, negative if it was behind.
     ahead_ms: AtomicI64,
     /// The default bound on jumps.
     jump: Duration,
@@ -114,7 +114,7 @@ impl Clock {
         settings.jump.unwrap_or(self.jump)
     }
 
-    /// Returns the seconds from our time to the system clock; positive if the clock is ahead.
+    /// Returns the seconds by which the system clock is ahead of our time, negative if it is behind.
     pub(crate) fn ahead_seconds(&self) -> f64 {
         self.ahead_ms.load(Ordering::Relaxed) as f64 / 1e3
     }

@@ -79,7 +79,8 @@ struct Sealing {
 /// A command and its sender.
 struct SentCommand<'r> {
     waiting: PendingFuzzy,
-    /// The account for whose key the command was encrypted, with its name.
+    /// The name and account of the key to which the command was encrypted. `None` for the server's own key and for
+    /// plain commands.
     account: Option<(&'r [u8], &'r Account)>,
     /// The encrypted request that contained the command.
     sealed: Option<SealedRequest<'r>>,

@@ -1,4 +1,4 @@
-//! Learning from checks: the text that recurs in unreported mail, if the operator enables it.
+//! Learns the text that recurs in unreported mail from checks, if the operator enables this.
 //!
 //! A check queues the features of its message and does not wait. The queue holds [`WAITING_MAX`] messages; when it is
 //! full, messages are dropped and counted. One thread records the features in a [`RecentFeatures`], and submits the

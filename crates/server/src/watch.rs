@@ -20,7 +20,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Maximum duration of a write. A longer write counts as hanging.
 const WRITE_MAX: Duration = Duration::from_secs(8);
 
-/// Maximum lag of a book behind the clock, in epochs, for the book to accept claims.
+/// Maximum lag of a book behind the clock, in epochs, at which the book still accepts claims.
 const BEHIND_EPOCHS_MAX: u64 = 1;
 
 /// Tables that reject new entries when full. All other tables evict their oldest entries.

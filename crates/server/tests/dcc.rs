@@ -169,7 +169,7 @@ fn targets(count: u32) -> Targets {
 
 const SPAM: Targets = Targets { count: 1, is_spam: true, is_second: false };
 
-/// Returns a message's checksums: its source and its text.
+/// Returns the checksums of a message: one of its source and three of its text.
 fn message(number: u8) -> [Item; 4] {
     [Kind::Ip, Kind::Body, Kind::Fuz1, Kind::Fuz2].map(|kind| Item { kind, sum: [number; 16] })
 }
@@ -279,7 +279,7 @@ fn spam_is_many_at_once_and_for_good() {
 
 #[test]
 fn a_second_report_of_one_message_adds_no_recipients() {
-    // An account without weight cannot list anything alone, so recipients are still visible.
+    // An account without weight cannot list anything alone, so the reply still contains the recipient count.
     let site = Site::new(STRANGERS, "");
     let mut client = site.client().with_id(CLIENT, "clntpass");
     client.report(targets(1), &message(1));

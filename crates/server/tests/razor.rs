@@ -142,7 +142,7 @@ fn what_an_own_user_reports_is_known_at_once_until_it_is_revoked() {
     let mut client = Client::greeted(&running);
     assert_eq!(client.check(PART), spam());
     client.log_in(USER, PASSWORD);
-    assert_eq!(client.announce(PART), [Reply::Done], "it is listed: no body is wanted");
+    assert_eq!(client.announce(PART), [Reply::Done], "the signature is listed, so the body is not requested");
     assert_eq!(client.revoke(PART), [Reply::Done, Reply::Done]);
     assert_eq!(client.check(PART), [Reply::NotSpam, Reply::NotSpam]);
 }
@@ -349,7 +349,7 @@ fn a_form_that_a_web_page_posts_is_not_run() {
         assert_eq!(rest, b"", "{request}");
     }
     let made = Reply::Registered { user: b"mallory".to_vec(), password: PASSWORD.to_vec() };
-    assert_eq!(Client::greeted(&running).register(b"mallory", PASSWORD), made, "nobody has the name");
+    assert_eq!(Client::greeted(&running).register(b"mallory", PASSWORD), made, "the name is still free");
 }
 
 #[test]
@@ -434,7 +434,7 @@ fn a_session_ends_with_the_account_as_it_was_when_it_logged_in() {
         let refused = Reply::Error(ErrorCode::NOT_AUTHENTICATED);
         assert_eq!(client.announce(OTHER_PART), std::slice::from_ref(&refused), "{text}");
         assert_eq!(client.revoke(PART), [refused.clone(), refused], "{text}");
-        assert_eq!(client.check(PART), spam(), "whoever may ask still may");
+        assert_eq!(client.check(PART), spam(), "a caller with the right to check can still check");
         client.log_in(USER, password.as_bytes());
         assert_eq!(client.announce(OTHER_PART), [Reply::Error(ErrorCode::BODY_WANTED)], "{text}");
     }
@@ -461,7 +461,10 @@ fn all_networks_together_register_so_many() {
     let own = Running::start(limits);
     let mut client = Client::greeted(&own);
     for name in [b"a", b"b", b"c"] {
-        assert!(matches!(client.register(name, PASSWORD), Reply::Registered { .. }), "own users register as they like");
+        assert!(
+            matches!(client.register(name, PASSWORD), Reply::Registered { .. }),
+            "registrations by own users are not limited"
+        );
     }
 }
 
@@ -499,11 +502,11 @@ fn a_policy_applies_from_the_reload_on() {
     let mut asking = Client::greeted(&running);
     for _ in 0..2 {
         Client::logged_in(&running, ann).report(PART);
-        assert_eq!(asking.check(PART), [Reply::NotSpam, Reply::NotSpam], "one own user is not enough now");
+        assert_eq!(asking.check(PART), [Reply::NotSpam, Reply::NotSpam], "one own user is not enough");
     }
     Client::logged_in(&running, bob).report(PART);
     assert_eq!(asking.check(PART), vec![Reply::Spam { confidence: 90, contested: false }; 2], "two people agree");
     running.server.reload(&common::config("")).expect("settings");
     Client::logged_in(&running, ann).report(OTHER_PART);
-    assert_eq!(asking.check(OTHER_PART), spam(), "what the file does not say has its default");
+    assert_eq!(asking.check(OTHER_PART), spam(), "settings missing from the file have their defaults");
 }

@@ -111,9 +111,9 @@ impl<'f> Request<'f> {
         self.op
     }
 
-    /// Returns the reason why the request cannot be served for any user. Call this after verifying the signature.
-    /// Faults are reported in the order of the original server: malformed version, unsupported version, unknown
-    /// operation, invalid digest.
+    /// Returns the error code if the request is invalid, regardless of its user. Call this after verifying the
+    /// signature. Faults are reported in the order of the original server: malformed version, unsupported version,
+    /// unknown operation, invalid digest.
     #[must_use]
     pub const fn fault(&self) -> Option<Code> {
         match self {

@@ -24,7 +24,7 @@ pub const BATCH_BYTES_MAX: usize = 16 * 1024;
 /// Blob size in KiB, which the server announces as `bqs`. Clients split reports into blobs below this size.
 pub(super) const BLOB_KIB: usize = 128;
 
-/// Maximum size of a blob, with some margin for the way clients count.
+/// Maximum size of a blob, with a margin for how clients compute the size.
 pub const BLOB_BYTES_MAX: usize = (BLOB_KIB + 4) * 1024;
 
 /// Maximum number of bytes per call of `receive`.

@@ -252,14 +252,14 @@ const USE_NEEDED: &str = "this requires a token, or an address in the site's own
 const LEARN_NEEDED: &str = "only the site's own users may teach good mail: use a token with \
     `standing = \"own\"`, or connect from the site's own networks without a proxy";
 /// Requirement for metrics and statistics.
-const MONITOR_NEEDED: &str = "this requires a token with `monitor = true`, or an administrator's token, such as the one in admin.token in \
-    the server's data directory (bruit ... --token-file FILE)";
+const MONITOR_NEEDED: &str = "this requires a token with `monitor = true`, or an administrator's token, such as the \
+    one in admin.token in the server's data directory (bruit ... --token-file FILE)";
 /// Requirement for the realm.
-const REALM_NEEDED: &str = "this requires a token with `replica = true`, or an administrator's token, such as the one in admin.token in \
-    the server's data directory (bruit ... --token-file FILE)";
+const REALM_NEEDED: &str = "this requires a token with `replica = true`, or an administrator's token, such as the \
+    one in admin.token in the server's data directory (bruit ... --token-file FILE)";
 /// Requirement for changes.
-const ADMIN_NEEDED: &str = "this requires an administrator's token, such as the one in admin.token in the server's data directory (bruit ... \
-    --token-file FILE)";
+const ADMIN_NEEDED: &str = "this requires an administrator's token, such as the one in admin.token in the \
+    server's data directory (bruit ... --token-file FILE)";
 
 impl Grant {
     /// Every token grants checks, reports and revocations.

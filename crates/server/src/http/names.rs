@@ -17,7 +17,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// Maximum length of a refused name in the error message.
 const SHOWN_CHARS_MAX: usize = 80;
 
-/// The file with further names of this machine.
+/// The file that may contain further names of this machine.
 const HOSTS_FILE: &str = "/etc/hosts";
 
 /// Returns the names of this machine: its host name, the part before the first dot, and the names on the same line of

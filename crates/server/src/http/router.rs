@@ -154,8 +154,8 @@ async fn health(_caller: Caller) -> StatusCode {
     StatusCode::NO_CONTENT
 }
 
-/// Responds with 204 if the server is healthy, 200 and the conditions if it is degraded but accepts reports, otherwise
-/// 503.
+/// Responds with 204 if the server is healthy, with 200 and the conditions if it is degraded but accepts reports, and
+/// otherwise with 503.
 async fn ready(State(http): State<Http>, _caller: Caller) -> Result<Response, Fault> {
     let conditions = http.service.health.conditions();
     let severe: Vec<String> = conditions

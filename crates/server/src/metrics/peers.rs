@@ -36,9 +36,10 @@ pub(super) fn of(peers: &[PeerStatus]) -> Vec<Family> {
         of(Family::gauge("bruit_peer_lag_segments", "Segments of the peer that are missing here."), |peer| {
             peer.lag_segments as f64
         }),
-        of(Family::gauge("bruit_peer_lag_seconds", "Time since no segment of the peer was missing."), |peer| {
-            peer.lag_seconds as f64
-        }),
+        of(
+            Family::gauge("bruit_peer_lag_seconds", "Time since this server last had all segments of the peer."),
+            |peer| peer.lag_seconds as f64,
+        ),
         of(
             Family::counter(
                 "bruit_peer_received_bytes_total",

@@ -178,8 +178,8 @@ impl Responder {
         is_listed.into_iter().map(answer).collect()
     }
 
-    /// Reports the parts that identify a mail, each with all its signatures as one claim. Returns one reply: all parts
-    /// were accepted, or the error.
+    /// Reports the parts that identify a mail, each with all its signatures as one claim. Returns one reply, which is
+    /// an error unless all parts were accepted.
     async fn report_bodies(&self, reported: &ReportedParts, user: Option<&[u8]>) -> Reply {
         let is_good = |part: &ReportedPart| {
             part.file.is_some_and(|file| self.service.store.check(|engine| is_good_file(engine, &file.0)))

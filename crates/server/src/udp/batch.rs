@@ -19,7 +19,7 @@ pub(crate) struct Batch {
     verdicts: Vec<Verdict>,
     totals: Vec<u32>,
     pub(crate) scratch: CheckScratch,
-    /// The positions of the current request's first signatures.
+    /// The positions in `spam` and `bulk` at which the current request's signatures begin.
     begun: (usize, usize),
     /// The recipients that the current request counts.
     recipients: Option<Recipients>,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bruit_server::{Config, Server};
 use tempfile::TempDir;
 
-/// Time limit for a reply. [`Asker::gets_nothing`] checks without this wait that nothing arrives.
+/// Time limit for a reply. [`Asker::gets_nothing`] does not need to wait for this long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Every protocol on a free port, and little memory.
