@@ -50,7 +50,8 @@ http.listen = "127.0.0.1:$(http_port "$1")"
 EOF
 }
 
-# The part of a node's configuration for the cluster: the broker's servers, its own first, and the other nodes' keys.
+# The part of a node's configuration for the cluster: the broker servers, beginning with its own, and the keys of the
+# other nodes.
 cluster_config() {
     cat <<EOF
 
@@ -71,7 +72,7 @@ EOF
     done
 }
 
-# Starts a program as $1, in the background, with a log and a PID file.
+# Starts a program in the background, with a log and a PID file named after $1.
 launch() {
     name=$1
     shift
