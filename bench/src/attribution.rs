@@ -64,8 +64,8 @@ fn speed(report: &mut Report) -> io::Result<()> {
     report.add(Figure::new("attribute build / reading the capture", ratio, Target::AtLeast(0.3), note))
 }
 
-/// CPU nanoseconds of one round: for reading alone, and for recording, on the reading thread and on the thread that
-/// fills the filters. With two cores, recording takes as long as the slower of the two threads.
+/// CPU time of one round in nanoseconds: of reading alone and, while recording, of the thread that reads and hashes and
+/// of the thread that fills the filters. With two cores, recording takes as long as the slower of the two threads.
 struct Times {
     reading: f64,
     hashing: f64,

@@ -132,7 +132,7 @@ fn report_all(engine: &mut Engine, now: Time, numbers: std::ops::Range<u64>) {
 fn count_all(engine: &mut Engine, now: Time, numbers: std::ops::Range<u64>) {
     for start in numbers.clone().step_by(FINGERPRINTS_MAX) {
         let count = (numbers.end - start).min(FINGERPRINTS_MAX as u64) as usize;
-        // Two groups, because each may fill half of a generation.
+        // Spread over three groups, because a single group may fill at most half of a generation.
         let reporter = Reporter { group: 1 + start / 64 % 3, ..OWN };
         let event = Event::Bulk { by: By { now, reporter }, targets: 1, fingerprints: keys(BULK_FROM + start, count) };
         assert!(matches!(engine.apply(&event), Outcome::Counted { .. }), "within all limits");
@@ -202,7 +202,7 @@ fn errors(report: &mut Report, engine: &Engine) -> io::Result<()> {
     let kept = verdicts[..CHECKS].iter().filter(|verdict| verdict.kind == Kind::Spam).count();
     let note = "of the oldest generation";
     report.add(Figure::new("listed signatures found", kept as f64 / CHECKS as f64, Target::AtLeast(1.0), note))?;
-    // The first half was reported twice.
+    // The first quarter of the day's signatures was reported twice.
     let truth = |at: usize| if (at as u64) < SPAM_SIGNATURES / DAYS / 4 { 2 } else { 1 };
     let over: u32 =
         verdicts[..CHECKS].iter().enumerate().map(|(at, verdict)| verdict.counts.report_count - truth(at)).sum();

@@ -183,7 +183,8 @@ fn mixed_keys(stored: u64) -> Vec<Fingerprint> {
     (0..OPERATIONS as u64).map(one).collect()
 }
 
-/// Measures the same for a published crate, one key at a time, because the crate has no batch functions.
+/// Measures the space and the lookups of a published crate. Looks up one key at a time, because the crate has no batch
+/// functions.
 fn peer(report: &mut Report) -> io::Result<()> {
     let stored: Vec<u64> = (0..CACHED_KEYS as u64).map(|i| key(i).high()).collect();
     let filter = BinaryFuse8::try_from(stored.as_slice()).expect("distinct keys");

@@ -54,7 +54,7 @@ pub(crate) fn figure(name: &str, pair: Pair, target: Target) -> Figure {
     Figure::new(name, pair.ratio, target, note)
 }
 
-/// Measures the same for published crates, one key at a time, because these crates have no batch functions.
+/// Measures checks and inserts of published crates, one key at a time, because these crates have no batch functions.
 fn peers(report: &mut Report, buffer: &mut Buffer, asked: &[Fingerprint]) -> io::Result<()> {
     let hashes: Vec<u64> = asked.iter().map(|key| key.high()).collect();
     let stored = || (0..PEER_KEYS as u64).map(|i| key(i).high());
@@ -95,7 +95,7 @@ fn peer<F>(
     report.add(figure(&format!("peer: {name} inserts / line read-modify-writes"), inserts, Target::None))
 }
 
-/// Measures bits per key of a filter sized for a rate, divided by log2 of its actual rate.
+/// Measures the bits per key of a filter sized for a rate, divided by log2(1/f) of its measured rate f.
 pub(crate) fn space(report: &mut Report) -> io::Result<()> {
     const KEYS: usize = 8_000_000;
     for (rate, target, absent) in [(1e-2, 1.49, 20_000_000), (1e-3, 1.55, 100_000_000)] {

@@ -182,8 +182,8 @@ impl Bench {
         Run { found, pairs: self.run_pairs(&key), bytes: replicas.bytes() as f64 / owners.len() as f64, features }
     }
 
-    /// Repeats the run without features that two good messages have. For a pair, these must be two messages outside the
-    /// pair. Good mail is not queried in this run.
+    /// Repeats the run, ignoring the features that occur in at least two good messages. The two messages of a pair do
+    /// not count as good messages for that pair. Good mail is not queried in this run.
     fn run_knowing_ham(&self, key: FingerprintKey) -> Run {
         let mut seen: HashMap<u64, u32> = HashMap::new();
         for feature in self.ham.iter().flat_map(|name| self.features[name].all()) {

@@ -2,7 +2,7 @@
 //! Bruit can replace.
 //!
 //! The cost is the processor time of the server's process, so it hardly varies on a busy machine. The server and the
-//! load generator each have a processor. The load generator expects an answer to every request, and decodes it.
+//! load generator run on separate processors. The load generator expects an answer to every request, and decodes it.
 
 pub(crate) mod cluster;
 mod datagrams;
@@ -26,7 +26,7 @@ use process::Processors;
 use rounds::{Rounds, WINDOW};
 use subject::Subject;
 
-/// State of the server whose speed is measured.
+/// Signatures known to the server whose speed is measured.
 const KNOWN: Known = Known { pyzor: 500_000, dcc: 200_000, texts: 30_000 };
 /// Memory budget, large enough to accept all reports of the benchmark in one day: a site may add a fifth of a
 /// generation per day.

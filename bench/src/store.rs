@@ -18,9 +18,9 @@ use crate::keys::key;
 use crate::report::{Figure, Report, Target};
 
 const START: Time = Time(4_000 * Realm::SPAM_EPOCH_SECONDS);
-/// Patterns of reports: number of threads, reports per submit, and submits in flight per thread. The first is the
-/// pattern of a listener's thread, which submits batches from `recvmmsg` without waiting. The other patterns are those
-/// of clients that wait for the answer to each report.
+/// Patterns of reports: number of threads, reports per submit, and submits in flight per thread. The first two are
+/// patterns of a listener's thread, which submits batches from `recvmmsg` without waiting. The third is that of clients
+/// that wait for the answer to each report.
 const LOADS: [Load; 3] = [
     Load { threads: 1, at_once: 64, under_way: 2, target: Target::AtLeast(0.7) },
     Load { threads: 1, at_once: 64, under_way: 8, target: Target::AtLeast(0.7) },
@@ -52,7 +52,7 @@ fn open(directory: &Path, durability: Durability) -> Clearinghouse {
     // Disables snapshots; their cost is measured with the engine.
     let options =
         Options { durability, snapshot_on_close: false, snapshot_after_bytes: u64::MAX, ..Options::default() };
-    // Twice the default budget. The default accepts some 300,000 new signatures per day from a site.
+    // Twice the default budget, because the default accepts only some 300,000 new signatures per day from a site.
     let found = || Founding::new([5; 16], 2 * BUDGET_DEFAULT, Policy::default(), START).expect("a valid budget");
     Clearinghouse::open_or_found(directory, &options, found, &mut |_| {}).expect("a valid directory")
 }

@@ -30,7 +30,7 @@ fn measure<T>(clock: ClockId, work: impl FnOnce() -> T) -> f64 {
 /// A reference and a subject, timed alternately.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
-    /// Median over the rounds of reference time ÷ subject time: the subject's speed relative to the reference.
+    /// The subject's speed relative to the reference: reference time ÷ subject time, median over the rounds.
     pub(crate) ratio: f64,
     /// Median nanoseconds per operation of the reference.
     pub(crate) reference_ns: f64,

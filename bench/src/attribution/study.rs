@@ -1,8 +1,8 @@
 //! The survey's two tables of block-based and hierarchical filters, with our measurements.
 //!
 //! The study records payloads of 32 blocks in a classical filter. The survey states neither the number of places tried
-//! for an excerpt nor the size of its filters. Its row for one block matches 32 or 33 places (1 − (1 − f)^32), so the
-//! study looks up an excerpt of x blocks at one alignment and all offsets of a payload.
+//! for an excerpt nor the size of its filters. Its rates for one block are those of 32 or 33 places (1 − (1 − f)^32),
+//! so the study looks up an excerpt of x blocks at one alignment and all offsets of a payload.
 
 use std::io;
 
@@ -25,8 +25,8 @@ const LEVELS: u32 = 6;
 /// Number of excerpts per figure.
 const EXCERPTS: u64 = 100_000;
 
-/// Bits per digest, hash functions, the survey's basic rate for them, and its effective rates for 1 to 4 blocks (0
-/// where it prints a dash).
+/// The survey's rows: bits per digest, number of hash functions, basic rate, and effective rates for 1 to 4 blocks (0
+/// where the survey prints a dash).
 const SURVEY: [(u64, u32, f64, [f64; 4]); 5] = [
     (2, 1, 0.3930, [1.0, 0.063758, 0.012081, 0.000820]),
     (3, 2, 0.2370, [0.999885, 0.064569, 0.002620, 0.000230]),
@@ -45,7 +45,7 @@ const EQUAL_HASHES: u32 = 2;
 
 type Filter = BlockFilter<ClassicalFilter<FingerprintHash>>;
 
-/// Measures effective rates of the hierarchical filter by basic rate and number of blocks.
+/// Measures the effective rate of the hierarchical filter for each basic rate and number of blocks.
 pub(super) fn effective_rates(report: &mut Report) -> io::Result<()> {
     for (bits_per_digest, hashes, basic, survey) in SURVEY {
         let digests = PAYLOADS * shape(LEVELS).digests_of(PAYLOAD_BLOCKS) as u64;
@@ -122,10 +122,10 @@ fn recombined_excerpt(number: u64, blocks: usize) -> Vec<u8> {
     (0..blocks as u64).flat_map(|block| recorded_block((payload + block) % PAYLOADS, offset + block)).collect()
 }
 
-/// Returns the share of excerpts of which the filter finds all blocks.
+/// Returns the share of excerpts whose blocks the filter finds in full.
 fn found(filter: &Filter, blocks: usize, excerpt: impl Fn(u64, usize) -> Vec<u8>) -> f64 {
     let is_found = |number: &u64| {
-        // Other alignments contain one block less, so they cannot match `blocks` consecutive blocks.
+        // Other alignments contain one block fewer, so they cannot match `blocks` consecutive blocks.
         let runs = filter.search(&excerpt(*number, blocks), Label::Offset, blocks);
         !runs.expect("an excerpt of so many blocks").is_empty()
     };

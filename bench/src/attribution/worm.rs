@@ -18,9 +18,10 @@ const PACKETS: u64 = 1_000_000;
 /// One packet in this many carries the worm.
 const WORM_EVERY: u64 = 1000;
 const WORM_BYTES: u64 = 800;
-/// Offsets in a payload: the worm is sent by one of a few programs.
+/// Offsets of the worm in a payload, one for each of the few programs that send it.
 const WORM_OFFSETS: [u16; 4] = [0, 54, 91, 200];
-/// Number of excerpts per length. With a thousand carriers, this yields as many true attributions as in the survey.
+/// Number of excerpts per length. With a thousand carriers, this yields about as many correct attributions as in the
+/// survey.
 const EXCERPTS: u64 = 25;
 
 /// Lengths of excerpts in bytes, each with the survey's number of incorrect attributions (for 25,328 correct ones).
@@ -44,7 +45,7 @@ pub(super) fn incorrect_attributions(report: &mut Report) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns an hour of packets between thousands of hosts.
+/// Returns the traffic of one hour between thousands of hosts.
 fn traffic() -> Traffic {
     let plant = |packet| Plant {
         packet,

@@ -1,7 +1,7 @@
 //! Checks answered by a cluster of two real nodes, compared with a single server.
 //!
-//! Each machine is simulated by one processor, which a node and its clients share. The second node thus adds a
-//! processor. The total shows the overhead of a cluster: each node also looks up the counts of the other.
+//! Each machine is simulated by one processor, which a node and its clients share, so the second node adds a processor.
+//! The total is less than twice that of a single server, because each node also looks up the counts of the other.
 
 use std::io::{self, Error};
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ const MEMORY: &str = "256MiB";
 pub(crate) struct ClusterConfig {
     /// Data folder of each node.
     pub(crate) folders: [PathBuf; 2],
-    /// Configuration that joins the nodes to one cluster.
+    /// Configuration of each node, which joins the nodes into one cluster.
     pub(crate) texts: [String; 2],
 }
 

@@ -17,7 +17,7 @@ use crate::timing::median;
 
 /// Number of rounds; the median is used.
 const ROUNDS: usize = 3;
-/// Requests in flight: more do not fit into the sockets of the peers.
+/// Number of requests in flight. The socket buffers of the peers hold no more.
 const WINDOW: usize = 64;
 /// Requests in flight for reports of many digests.
 const REPORTS_UNDER_WAY: usize = 8;
@@ -26,7 +26,8 @@ const PYZOR_KNOWN: u64 = 200_000;
 const DIGESTS: u64 = 100;
 /// Number of texts stored in rspamd.
 const TEXTS_KNOWN: u64 = 30_000;
-/// Delay until rspamd has refreshed the texts that it found. It does so at its next write, 1 to 1.5 seconds later.
+/// Delay until rspamd has renewed the expiry of the texts that it found. It does so at its next write, 1 to 1.5 seconds
+/// later.
 const RSPAMD_SYNC: Duration = Duration::from_millis(1_600);
 /// Timeout for a peer to start, or to store data.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -41,7 +42,7 @@ struct Comparison<'a> {
     requests: usize,
     /// Time that the peer needs to finish its work after its last answer.
     settles: Duration,
-    /// Target ratio to the peer's requests per CPU second.
+    /// Target for the ratio of our requests per CPU second to the peer's.
     wanted: f64,
 }
 

@@ -1,5 +1,5 @@
-//! Servers as child processes. Each runs on a separate processor and is stopped when no longer needed; its time and
-//! memory are measured.
+//! Servers as child processes, which run on a separate processor. Their CPU time and memory are measured, and they are
+//! stopped when no longer needed.
 
 use std::fs;
 use std::io::{self, Error, ErrorKind};
@@ -17,8 +17,8 @@ const STOPPING: Duration = Duration::from_secs(20);
 /// Interval at which to check whether a server has exited.
 const STOPPING_STEP: Duration = Duration::from_millis(10);
 
-/// Assignment of processors: the bench runs on the first, servers on the last, so that they do not compete. When this
-/// is dropped, the bench may run on any processor again.
+/// Assignment of processors. The bench runs on the first and servers on the last, so that they do not compete. When the
+/// assignment is dropped, the bench may run on any processor again.
 pub(crate) struct Processors {
     all: CpuSet,
     servers: CpuSet,

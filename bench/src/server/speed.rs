@@ -16,7 +16,7 @@ use crate::timing::median;
 const ROUNDS: usize = 7;
 /// Number of requests in a round.
 pub(crate) const REQUESTS: usize = 30_000;
-/// Number of requests before the first round. They warm up both servers and determine the length of replies.
+/// Number of requests before the first round. They warm up both servers and show the length of the replies.
 const WARM_UP: usize = 2_000;
 /// First number of the signatures reported by rounds.
 const REPORTED_FROM: u64 = 1 << 36;
@@ -47,7 +47,7 @@ fn sums(is_report: bool, is_signed: bool) -> Box<dyn Kind> {
     Box::new(Sums { is_report, is_signed })
 }
 
-/// Returns the cases of checks over UDP by a server with `known` signatures.
+/// Returns the cases for checks over UDP. The server knows the signatures `known`.
 pub(crate) fn checks(known: Known) -> Vec<Case> {
     let (plain, sealed, none) = (Target::AtLeast(0.8), Target::AtLeast(0.15), Target::None);
     let (digests, near, texts) = (fuzzy::Digests, fuzzy::NearCopies, Some(known.texts));
@@ -62,7 +62,7 @@ pub(crate) fn checks(known: Known) -> Vec<Case> {
     ]
 }
 
-/// Returns the cases of reports over UDP.
+/// Returns the cases for reports over UDP.
 pub(crate) fn claims() -> Vec<Case> {
     let case = |name, protocol, kind| Case::new(name, protocol, kind, None, Target::None);
     vec![

@@ -22,8 +22,8 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// Starts a server with `memory` for its books, all files in `folder` and `more` in its configuration, and waits
-    /// until it is ready.
+    /// Starts a server with the memory budget `memory` and all its files in `folder`, and waits until it is ready.
+    /// `more` is appended to its configuration.
     pub(crate) fn start(processors: &Processors, folder: &Path, memory: &str, more: &str) -> io::Result<Self> {
         let (data, config, log) = (folder.join("data"), folder.join("bruit.toml"), folder.join("log"));
         fs::write(&config, configuration(memory) + more)?;

@@ -502,7 +502,7 @@ fn merged_counts_are_neither_added_to_nor_compared() {
     );
     folder.run("diff before a -o d");
     let line = folder.refused("apply d b", b"");
-    assert!(line.contains("is the own filter of origin"), "{line}");
+    assert!(line.contains("but the filter belongs to origin"), "{line}");
     let info: Value = serde_json::from_slice(&folder.run("info d --json")).unwrap();
     assert_eq!((&info["delta"]["base_revision"], &info["delta"]["target_revision"]), (&1.into(), &2.into()));
     folder.printed("remove a", b"x\n");

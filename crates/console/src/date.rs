@@ -23,8 +23,8 @@ pub fn moment(time: Time) -> String {
     time.to_string()
 }
 
-/// Parses seconds since 1970, a day, or a time in UTC as printed by [`moment`], with or without seconds. For a day,
-/// returns its start.
+/// Parses seconds since 1970, a day, or a time in UTC as printed by [`moment`], with or without seconds. Returns
+/// seconds since 1970; for a day, those of its start.
 pub fn parse_moment(text: &str) -> Result<u64, String> {
     let bad_input =
         || "expected 2024-10-09, '2024-10-09 17:05', '2024-10-09 17:05:00' or seconds since 1970".to_owned();

@@ -45,7 +45,8 @@ pub fn open_checked<H>(
     Ok((input, header))
 }
 
-/// Returns an error if the system cannot allocate this size. The check is cheap, because no page is touched.
+/// Returns an error if the system cannot allocate `bytes` bytes for `what`. The check is cheap, because it touches no
+/// page.
 pub fn ensure_memory(what: &str, bytes: u64) -> Result<(), String> {
     let room = usize::try_from(bytes).ok().and_then(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).ok());
     room.ok_or_else(|| format!("not enough memory for {what} of {}", human_bytes(bytes)))

@@ -95,7 +95,7 @@ impl KeyFiles {
         for input in inputs {
             reader.read(input, &mut work)?;
         }
-        reader.work_off(&mut work)?;
+        reader.flush_batch(&mut work)?;
         reader.bar.finish_and_clear();
         Ok(reader.summary)
     }
@@ -192,7 +192,7 @@ impl Reader<'_> {
         let bar = self.bar.clone();
         input.for_each_line(&bar, |_, key| {
             self.push(key);
-            if self.batch.is_full() { self.work_off(work) } else { Ok(()) }
+            if self.batch.is_full() { self.flush_batch(work) } else { Ok(()) }
         })
     }
 
@@ -205,7 +205,7 @@ impl Reader<'_> {
         self.batch.push(key, self.key);
     }
 
-    fn work_off(&mut self, work: &mut impl FnMut(&Batch) -> Result<(), Failure>) -> Result<(), Failure> {
+    fn flush_batch(&mut self, work: &mut impl FnMut(&Batch) -> Result<(), Failure>) -> Result<(), Failure> {
         work(&self.batch)?;
         self.batch.clear();
         Ok(())

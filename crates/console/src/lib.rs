@@ -1,7 +1,7 @@
 //! The shared command-line code of both programs: arguments, input files, mailboxes, progress bars and exit codes.
 //!
-//! This crate contains no server access, and no verbs except `man` and `completions`. [`Failure`] is an error with its
-//! exit code.
+//! This crate contains no code that talks to a server, and no verbs except `man` and `completions`. [`Failure`] is an
+//! error with its exit code.
 
 pub mod completions;
 pub mod date;

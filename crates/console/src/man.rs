@@ -1,4 +1,4 @@
-//! The verb `man`: writes manual pages for the program and for every verb, with the text of `--help`.
+//! The verb `man`: writes manual pages for the program and every verb, taken from their `--help` text.
 
 use std::fs;
 use std::path::PathBuf;

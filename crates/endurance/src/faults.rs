@@ -1,4 +1,4 @@
-//! Faults, and the health states that must show each of them.
+//! Faults, and the health states expected for each of them.
 
 use rand::rngs::ChaCha8Rng;
 use rand::seq::SliceRandom as _;
@@ -28,7 +28,7 @@ pub(crate) enum Fault {
     Partition,
     /// The node's disk is full.
     DiskFull,
-    /// The node's disk is lost, except its key.
+    /// The node's disk is lost, except for its key.
     DiskLoss,
     /// The broker is killed and restarted.
     BrokerKill,

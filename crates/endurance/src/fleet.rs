@@ -62,7 +62,7 @@ pub struct Report {
     pub comparisons: u64,
     /// Answers that were compared.
     pub compared: u64,
-    /// Maximum number of listings in one comparison that a node reported as revoked, because of filter errors.
+    /// Maximum number of listings that nodes reported as revoked in one comparison, because of filter errors.
     pub filter_errors: u64,
     /// For each fault by name: how often it was injected, and the maximum time in seconds until it appeared and until
     /// it disappeared.
@@ -137,7 +137,7 @@ impl<'a> Fleet<'a> {
         Ok(Self { options, nodes, realm, wires, broker })
     }
 
-    /// Injects one fault after another until the time is over, and each kind at least once.
+    /// Injects faults, one after another, until the time is over and each kind has been injected at least once.
     fn endure(
         &mut self,
         nodes: &[Node],
@@ -207,7 +207,7 @@ impl<'a> Fleet<'a> {
             }
             Fault::ReportLoop | Fault::RevokeLoop => {
                 if !traffic.flood(node, fault == Fault::RevokeLoop, LOOP_REQUESTS_MAX) {
-                    bail!("{LOOP_REQUESTS_MAX} requests of a loop were all accepted");
+                    bail!("all {LOOP_REQUESTS_MAX} requests of a looping script were accepted");
                 }
             }
         }
@@ -255,7 +255,7 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// Starts a node, and confirms its clock if it was down for long enough to require that.
+    /// Starts a node. If the node was down for so long that its clock needs to be confirmed, confirms the clock.
     fn revive(&self, index: usize, node: &Node, traffic: &Traffic) -> Result<()> {
         traffic.is_quiet[index].store(true, Ordering::Relaxed);
         node.start(&self.realm)?;
@@ -305,7 +305,7 @@ impl<'a> Fleet<'a> {
     fn judge(&self, nodes: &[Node], traffic: &Traffic, report: &mut Report) -> Result<()> {
         for (index, node) in nodes.iter().enumerate() {
             if !node.is_running() {
-                bail!("node {index} has ended");
+                bail!("node {index} has exited");
             }
         }
         let deadline = Instant::now() + AGREE_TIMEOUT;
@@ -315,14 +315,14 @@ impl<'a> Fleet<'a> {
             report.comparisons += 1;
             report.compared += findings.compared;
             if let Some(wrong) = findings.wrong.first() {
-                bail!("{wrong} ({} such)", findings.wrong.len());
+                bail!("{wrong} ({} in total)", findings.wrong.len());
             }
             let is_over = Instant::now() > deadline;
             match (findings.late.first(), findings.missed.first()) {
                 (None, None) => return Ok(()),
-                (Some(late), _) if is_over => bail!("{late} ({} such)", findings.late.len()),
+                (Some(late), _) if is_over => bail!("{late} ({} in total)", findings.late.len()),
                 (None, Some(missed)) if is_over && findings.missed.len() > findings.missed_max() => {
-                    bail!("{missed} ({} such)", findings.missed.len());
+                    bail!("{missed} ({} in total)", findings.missed.len());
                 }
                 (None, Some(_)) if is_over => {
                     report.filter_errors = report.filter_errors.max(findings.missed.len() as u64);
@@ -354,13 +354,13 @@ fn shows(node: &Node, states: &[&str]) -> Result<bool> {
     Ok(node.health()?.iter().any(|row| states.contains(&row.state.as_str())))
 }
 
-/// Waits until a condition holds, and retries checks that fail.
+/// Waits until a condition holds. A check that returns an error is retried.
 fn wait(patience: Duration, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
     let deadline = Instant::now() + patience;
     loop {
         match is_so() {
             Ok(true) => return Ok(()),
-            Ok(false) if Instant::now() > deadline => bail!("not within {patience:?}"),
+            Ok(false) if Instant::now() > deadline => bail!("timed out after {patience:?}"),
             Err(error) if Instant::now() > deadline => return Err(error),
             Ok(false) | Err(_) => thread::sleep(POLL_INTERVAL),
         }

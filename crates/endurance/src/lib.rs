@@ -12,7 +12,7 @@
 //! |---|---|
 //! | `node`, `broker`, `proxy` | the processes, and the connections between them, which can be cut |
 //! | `traffic`, `model` | the clients, and the expected answers |
-//! | `faults` | the faults, and the health states that must show each |
+//! | `faults` | the faults, and the health states expected for each |
 //! | `judge` | comparison of nodes with the model |
 //! | `fleet` | a run of one network from start to end |
 

@@ -89,7 +89,7 @@ fn json(report: &Report) -> serde_json::Value {
     })
 }
 
-/// Formats the report as in docs/reliability.md.
+/// Formats the report like the tables in docs/reliability.md.
 fn table(report: &Report) -> String {
     let mut text = format!(
         "network {}, seed {}: {} s, {} bulk and {} spam generations ended; {} requests acknowledged, {} refused; \

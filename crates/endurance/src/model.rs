@@ -1,8 +1,8 @@
-//! The answers expected after the acknowledged requests, from plain lists without filters.
+//! Computes the expected answers from plain lists of the requests, without filters.
 //!
-//! A report belongs to the epoch of its node's clock at the moment of acceptance. That moment lies between sending and
-//! acknowledgement, within [`SLACK`]. The report is found for at least six epochs and at most seven. Requests with an
-//! unknown result only raise the upper bound of counts.
+//! A report belongs to the epoch that its node's clock shows when the node accepts the report. This moment lies between
+//! sending and acknowledgement, give or take [`SLACK`]. The report is found for at least six epochs and at most seven.
+//! Requests with an unknown result only raise the upper bound of counts.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ fn epochs(sent: f64, answered: f64, seconds: u64) -> (u64, u64) {
     (epoch(sent - SLACK), epoch(answered + SLACK))
 }
 
-/// Returns the expected answer at `now` about a signature that was reported in these epochs.
+/// Returns the expected answer at `now` about a signature that was reported in an epoch between `first` and `last`.
 fn expected((first, last): (u64, u64), now: f64, seconds: u64) -> Expected {
     let epoch = |time: f64| (time / seconds as f64) as u64;
     if epoch(now + SLACK) <= first + WINDOW_EPOCHS {

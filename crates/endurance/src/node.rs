@@ -30,7 +30,7 @@ pub(crate) struct Node {
     pub(crate) folder: PathBuf,
     bruit: PathBuf,
     faketime: PathBuf,
-    /// The configuration of the server, except its memory.
+    /// The configuration of the server, except for its memory budget.
     config: String,
     memory_mib: Mutex<u64>,
     process: Mutex<Option<Child>>,
@@ -139,7 +139,7 @@ impl Node {
         process.as_mut().is_some_and(|process| process.try_wait().is_ok_and(|ended| ended.is_none()))
     }
 
-    /// Sets the server's wall clock off by this many seconds.
+    /// Shifts the server's wall clock by `seconds` from the real time.
     pub(crate) fn set_clock(&self, seconds: i64) -> Result<()> {
         // Renaming the file keeps the process from reading a partial file.
         let file = self.folder.join("clock.new");
@@ -157,7 +157,7 @@ impl Node {
         *self.memory_mib.lock().expect("no holder of the lock panics") *= 2;
     }
 
-    /// Removes the server's data, except its key.
+    /// Removes the server's data, except for its key.
     pub(crate) fn lose_disk(&self) -> Result<()> {
         // The folder itself may be a mount point.
         for entry in fs::read_dir(self.data())? {
@@ -222,7 +222,7 @@ impl Node {
         if program.status.success() { Ok(()) } else { bail!("{}", String::from_utf8_lossy(&program.stderr)) }
     }
 
-    /// Counts recipients of a message over DCC.
+    /// Reports `targets` recipients of message `number` over DCC.
     pub(crate) fn count(&self, number: u64, targets: u32) -> Answer {
         match self.dcc(2, targets, number) {
             Some([current, previous]) if current == previous => Answer::Refused,
@@ -231,7 +231,7 @@ impl Node {
         }
     }
 
-    /// Returns the recipients of a message, over DCC. Retries a few times, because datagrams may be lost.
+    /// Queries the number of recipients of message `number` over DCC. Tries three times, because datagrams may be lost.
     pub(crate) fn total(&self, number: u64) -> Result<u32> {
         let found = (0..3).find_map(|_| self.dcc(3, 0, number));
         found.map(|[current, _]| current).with_context(|| format!("{} does not answer", self.folder.display()))

@@ -24,7 +24,7 @@ const SIGNATURES_PER_FLOOD_REQUEST: u64 = 256;
 /// Clients of all nodes.
 pub(crate) struct Traffic {
     pub(crate) model: Mutex<Model>,
-    /// Nodes without traffic at the moment: down, or with a doubtful clock.
+    /// For each node, true if it gets no traffic at the moment, because it is down or its clock is doubtful.
     pub(crate) is_quiet: Vec<AtomicBool>,
     is_over: AtomicBool,
     /// Lock, held shared while a request is sent and recorded, and exclusively while nodes are compared with the model.
@@ -123,7 +123,8 @@ impl Traffic {
         }
     }
 
-    /// A looping script: reports new signatures until some are refused or the run ends.
+    /// Simulates a looping script: reports new signatures, or revokes them if `revoke` is true, until some are refused
+    /// or the run ends. Returns false if `requests_max` requests were sent and none was refused.
     pub(crate) fn flood(&self, node: &Node, revoke: bool, requests_max: u32) -> bool {
         for _ in 0..requests_max {
             let first = self.flooded.fetch_add(SIGNATURES_PER_FLOOD_REQUEST, Ordering::Relaxed);

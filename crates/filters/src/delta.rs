@@ -7,8 +7,8 @@
 //! There are three encodings, and the encoder uses the smallest:
 //!
 //! - **Gaps.** In a membership filter, only zeros of the base can change. The encoder counts the unchanged zeros
-//!   between two changed ones and writes these gaps as Golomb codes, within 1 % of the entropy of the change. For
-//!   counts: the gaps between the cells that change, and their differences.
+//!   between two changed ones and writes these gaps as Golomb codes, within 1 % of the entropy of the change. In a
+//!   counting filter, it writes the gaps between the cells that change, and the difference of each.
 //! - **Fingerprints.** k changed positions describe a single key. If few keys are new, the leading bits of their
 //!   fingerprints, sorted and Golomb-coded, are shorter than any list of positions: down to three quarters of the
 //!   entropy of the changed positions.
@@ -20,7 +20,7 @@
 //! includes the base.
 //!
 //! The encoder chooses between gaps and whole for each block of 32 KiB, so comparing two files, or applying a delta to
-//! a file, needs only the memory of a few blocks.
+//! a file, needs memory for only a few blocks.
 //!
 //! ```
 //! use bruit_filters::bloom::{MembershipFilter, OneLineFilter};

@@ -32,7 +32,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Creates an empty filter for `capacity` items with at most this false-positive rate, under
+    /// Creates an empty filter for `capacity` items with a false-positive rate of at most `rate`, under
     /// [`FingerprintKey::PUBLIC`].
     ///
     /// Anyone can compute items that collide in this filter. If others choose the items, use [`keyed`](Self::keyed).
@@ -43,7 +43,7 @@ impl Filter {
         Self::keyed(FingerprintKey::PUBLIC, capacity, rate)
     }
 
-    /// Creates an empty filter for `capacity` items with at most this false-positive rate, under a secret key.
+    /// Creates an empty filter for `capacity` items with a false-positive rate of at most `rate`, under a secret key.
     ///
     /// Filters merge only if they have the same key, capacity and rate.
     ///
@@ -207,7 +207,8 @@ impl Filter {
     /// Reads a filter file with a one-line filter of at most `limit_bytes` bytes.
     ///
     /// # Errors
-    /// [`LoadError`] if the input is not such a file, is damaged or too large, or was filled under another key.
+    /// [`LoadError`] if the input is not such a file, if it is damaged or too large, or if the filter was filled under
+    /// another key.
     pub fn load(input: &mut impl Read, key: FingerprintKey, limit_bytes: u64) -> Result<Self, LoadError> {
         let filter = OneLineFilter::try_from(file::decode(input, limit_bytes)?.filter)?;
         Ok(Self::from_parts(key, filter)?)
@@ -239,7 +240,7 @@ fn ensure_key(expected: KeyId, found: KeyId) -> Result<(), WrongKey> {
     if expected == found { Ok(()) } else { Err(WrongKey { expected, found }) }
 }
 
-/// A fingerprint or a filter was made under another key.
+/// The error returned for a fingerprint or a filter that was made under another key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[error("made under another key: expected key {expected}, found {found}")]
@@ -250,7 +251,7 @@ pub struct WrongKey {
     pub found: KeyId,
 }
 
-/// A filter cannot be created.
+/// The reason why a filter cannot be created.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateError {
@@ -294,7 +295,7 @@ impl CreateError {
     }
 }
 
-/// A [`Filter`] cannot be loaded.
+/// The reason why a [`Filter`] cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {

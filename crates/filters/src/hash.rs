@@ -37,7 +37,7 @@ pub trait HashFamily {
     /// [`Mismatch`] with the first parameter that differs.
     fn ensure_same(&self, other: &Self) -> Result<(), Mismatch>;
 
-    /// Returns the number of cells that can be reached.
+    /// Returns the number of cells that the functions can reach.
     fn utilisable_size(&self) -> u64 {
         self.cells()
     }

@@ -21,7 +21,8 @@ use crate::lines::Line;
 /// Number of keys prefetched ahead. With 32, batches are a seventh slower; with 128, they are no faster.
 pub const IN_FLIGHT: usize = 64;
 
-/// Maximum number of lines (1 MiB) of a filter that fits the second-level cache. Prefetching would only slow it down.
+/// Maximum number of lines (1 MiB) of a filter that fits in the second-level cache. Prefetching would only slow it
+/// down.
 const CACHED_LINES: usize = (1 << 20) / size_of::<Line>();
 
 /// Returns true if `lines` are so few that prefetching has no benefit.

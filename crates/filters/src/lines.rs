@@ -29,7 +29,7 @@ const MAPPED_FROM_BYTES: usize = 4 << 20;
 #[repr(C, align(64))]
 pub struct Line(pub [u64; LINE_WORDS]);
 
-/// An allocation of memory failed.
+/// The error returned when memory cannot be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot allocate {bytes} bytes of memory")]
 pub struct OutOfMemory {

@@ -49,7 +49,7 @@ impl<H: HashFamily> ClassicalFilter<H> {
         &self.lines
     }
 
-    /// Words of the filter, for updates by position. Not part of the public interface.
+    /// Returns the words of the filter, for updates by position. Not part of the public interface.
     #[doc(hidden)]
     pub fn words_mut(&mut self) -> &mut [u64] {
         self.lines.words_mut()

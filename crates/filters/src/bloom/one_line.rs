@@ -77,7 +77,7 @@ impl OneLineFilter {
         Self::try_from_plan(plan, key_id).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Like [`from_plan`](Self::from_plan), but returns an error where that panics.
+    /// Like [`from_plan`](Self::from_plan), but returns an error instead of panicking.
     ///
     /// # Errors
     /// [`CreateError`] if the plan is for the classical layout or for 2^32 lines or more, or the memory cannot be

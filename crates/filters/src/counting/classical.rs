@@ -1,12 +1,13 @@
 //! The classical counting filter: one array of m cells, with k positions anywhere in it.
 //!
-//! [`count`](CountingFilter::count) is never below the number of insertions, clipped at the top of a cell, after any
-//! sequence of insertions and merges. Two kinds of misuse break this guarantee and are documented where they can occur:
-//! removing keys that were never inserted, and refined deltas of a filter that several servers share.
+//! After any sequence of insertions and merges, [`count`](CountingFilter::count) is never below the number of
+//! insertions, except that counts saturate at the top of a cell. Two kinds of misuse break this guarantee and are
+//! documented where they can occur: removing keys that were never inserted, and refined deltas of a filter that several
+//! servers share.
 //!
-//! An insertion first reads all k cells and then writes each one from the values read. Coinciding positions thus write
-//! the same number twice, and the cell changes once. This is the paper's heuristic H2, in both extensions, without
-//! comparing positions.
+//! An insertion first reads all k cells and then writes each one from the values read. If two positions of a key
+//! coincide, the same number is written twice, so the cell changes only once. This implements the paper's heuristic H2
+//! for both extensions, without comparing positions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,8 +31,8 @@ pub enum Extension {
     Intuitive,
     /// Raises only the cells at the minimum: the paper's heuristic H1, also known as conservative update.
     ///
-    /// No cell is above that of the intuitive extension. In return, nothing can be removed, and deltas need care: see
-    /// [`CountingFilter::delta_since`].
+    /// No cell is higher than with the intuitive extension. In return, nothing can be removed, and deltas need care:
+    /// see [`CountingFilter::delta_since`].
     Refined,
 }
 
@@ -139,7 +140,7 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
         }
     }
 
-    /// Counts one insertion of each of `keys`, in their order.
+    /// Counts one insertion of each of `keys`, in order.
     pub fn insert_batch(&mut self, keys: &[H::Key]) {
         let (cached, hashes) = (self.cells.is_cached(), self.hash.hashes() as usize);
         look_ahead(keys, cached, hashes, |step, _, key| match step {

@@ -32,8 +32,9 @@ impl<H: HashFamily + Clone, C: Cells> CountingFilter<H, C> {
     ///
     /// To exchange counts, each server keeps a filter of **its own** insertions, and sends first that filter and then
     /// its deltas. Receivers add everything to a merged filter. Do not compute deltas of a merged filter into which
-    /// several servers insert. With the refined extension, each server raises the same low cells up to the high ones;
-    /// the sum of the deltas raises only the low cells, and the merged filter counts too low.
+    /// several servers insert. With the refined extension, a server raises only the lowest cells of a key. If several
+    /// servers raise the same low cells, the sum of their deltas raises these cells but not the others, and the merged
+    /// filter counts too low.
     ///
     /// ```
     /// use bruit_filters::counting::{CountingFilter, Extension};
@@ -70,7 +71,7 @@ impl<H: HashFamily + Clone, C: Cells> CountingFilter<H, C> {
 }
 
 impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
-    /// Adds a delta received from elsewhere. Each cell saturates at its top.
+    /// Adds a delta received from another server. Each cell saturates at its top.
     ///
     /// # Errors
     /// [`Mismatch`] if hash family, extension or cells differ; nothing is changed in that case.

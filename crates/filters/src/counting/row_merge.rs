@@ -1,9 +1,9 @@
-//! Line-by-line addition of two filters of one-line counts, in which no count becomes too low.
+//! Adds two filters of one-line counts, line by line, so that no count becomes too low.
 //!
-//! Rows that both sides use are added cell by cell. A record of the sum adds one upper bound from each side: the key's
-//! own record, else the "any" record of its row-0 cell, else the row-0 cell. A key without a record on either side can
-//! exceed 15 in the sum, but cannot be identified. So each row-0 cell that exceeds 15 gets an "any" record, provided
-//! that some key can have exceeded 15 in all its rows.
+//! Rows that both sides use are added cell by cell. A record of the result is the sum of one upper bound from each
+//! side: the key's own record, else the "any" record of its row-0 cell, else the row-0 cell. A key without a record on
+//! either side can exceed 15 in the sum, but cannot be identified. So each row-0 cell that exceeds 15 gets an "any"
+//! record, if it is possible that some key has exceeded 15 in all its rows.
 
 use super::rows::{
     ANY_TAGS, CELL_TOP, ENTRIES, INNER_ROWS_USED, LAST_ROW, ROWS, any_of, create, entry, entry_total, extend,
@@ -116,13 +116,13 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Returns true if a key can have passed 15 in all of its rows.
+/// Returns true if it is possible that some key has passed 15 in all of its rows.
 fn some_key_passed(overflowed: &[u64; ROWS], extended: bool) -> bool {
     let inner = overflowed[1..LAST_ROW].iter().filter(|&&cells| cells != 0).count();
     overflowed[0] != 0 && (extended || overflowed[LAST_ROW] != 0) && inner >= INNER_ROWS_USED
 }
 
-/// Returns the saturating sum of two lines by cells, and for each row the cells that overflowed.
+/// Returns the saturating sum of two lines, cell by cell, and for each row the cells that overflowed.
 #[inline(always)]
 fn add_cells(a: &Line, b: &Line) -> (Line, [u64; ROWS]) {
     let (mut sums, mut overflowed) = (*a, [0; ROWS]);

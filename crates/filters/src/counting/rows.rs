@@ -24,9 +24,9 @@ use crate::lines::Line;
 
 /// Rows of a line.
 pub(crate) const ROWS: usize = 8;
-/// The pairs of rows that a key may skip, selected by three of its bits. At 32 bits per key, six cells of eight are
-/// more exact than all eight (a mean over-count of 0.0093 against 0.0105). Each pair has one row in each half of the
-/// line, which costs the kernel nothing.
+/// The pairs of rows that a key may skip, selected by three of its bits. At 32 bits per key, counts in six of the eight
+/// cells are more exact than counts in all eight (a mean over-count of 0.0093 against 0.0105). Each pair has one row in
+/// each half of the line, which costs the kernel nothing.
 pub(crate) const LEFT_OUT_PAIRS: [[usize; 2]; 8] = [[1, 4], [2, 5], [3, 6], [1, 5], [2, 6], [3, 4], [1, 6], [2, 4]];
 /// k, the number of cells per key.
 pub(crate) const CELLS_PER_KEY: u32 = 6;
@@ -135,7 +135,7 @@ pub(super) fn extend(line: &mut Line) {
     line.0[LAST_ROW] = CELL_TOP << CONTROL_SHIFT;
 }
 
-/// Returns true if a spilled record is valid: its tag fits an entry and its count is above the top of a cell.
+/// Returns true if a spilled record is valid: its tag fits in an entry and its count is above the top of a cell.
 pub(crate) const fn is_sound_record(tag: u16, count: u32) -> bool {
     tag < 1 << (ENTRY_BITS - COUNT_BITS) && count as u64 > CELL_TOP
 }
@@ -197,8 +197,8 @@ fn find(line: &Line, index: u32, spill: &Spill, tag: u16) -> Option<Found> {
     find_exact(line, index, spill, tag).or_else(|| find_exact(line, index, spill, any_of(tag)))
 }
 
-/// Returns true for each entry of a last word that is the record of a heavy key. `mark` is [`SPILLED`] for counts that
-/// have outgrown the line, and 0 for others.
+/// For each entry of a last word, returns true if the entry is the record of a heavy key. `mark` is [`SPILLED`] for
+/// counts that have outgrown the line, and 0 for others.
 #[inline(always)]
 fn entry_fits(word: u64, low: u64, mark: u64) -> [bool; ENTRIES as usize] {
     // Cells may look like an entry; the control nibble distinguishes them. One comparison covers this nibble, the tag
@@ -258,7 +258,7 @@ pub(crate) fn heavy_add(line: &mut Line, index: u32, spill: &mut Spill, low: u64
 }
 
 /// Makes entry `i` the record of `tag`. A mark without a spilled record means exactly 2^17: kernels leave this state
-/// when an insertion raises the count above the largest number that fits an entry.
+/// when an insertion raises the count above the largest number that fits in an entry.
 fn put_entry(line: &mut Line, i: u32, index: u32, spill: &mut Spill, tag: u16, count: u32) {
     if u64::from(count) > SPILLED {
         spill.set(index, tag, count);

@@ -2,7 +2,7 @@
 
 use super::{CELL_BITS_MAX, HASHES_MAX};
 
-/// The requested shape of a counting filter, or of its cells, is invalid.
+/// The reason why the requested shape of a counting filter, or of its cells, is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShapeError {

@@ -5,7 +5,7 @@ use std::io;
 use crate::Mismatch;
 use crate::file::{FileError, HistoryError};
 
-/// A delta cannot be computed.
+/// The reason why a delta cannot be computed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiffError {
@@ -29,7 +29,7 @@ pub enum DiffError {
     Io(#[from] io::Error),
 }
 
-/// A delta cannot be applied.
+/// The reason why a delta cannot be applied.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApplyError {

@@ -36,7 +36,7 @@ pub fn diff(base: &mut impl Read, target: &mut impl Read, output: &mut impl Writ
     Ok(header)
 }
 
-/// Returns the header of the delta between two files: a step if they have a history.
+/// Returns the header of the delta between two files. It contains a step if the files have a history.
 fn header_between<B, T>(base: &Source<B>, target: &Source<T>) -> Result<DeltaHeader, DiffError> {
     let (from, to) = (&base.header, &target.header);
     let step = match (&base.history, &target.history) {

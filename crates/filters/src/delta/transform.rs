@@ -1,4 +1,4 @@
-//! Application of a delta, block by block and with all checks, independent of the location of base and target.
+//! Applies a delta block by block, with all checks, wherever base and target are stored.
 
 use std::io::Read;
 

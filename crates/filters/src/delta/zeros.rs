@@ -51,7 +51,8 @@ const GAP_MAX: u64 = 1 << 32;
 
 /// A word, prepared for finding its n-th one.
 ///
-/// Sebastiano Vigna, *Broadword implementation of rank/select queries* (2008), with a table for the last byte.
+/// The algorithm is from Sebastiano Vigna, *Broadword implementation of rank/select queries* (2008), with a table for
+/// the last byte.
 #[derive(Clone, Copy, Default)]
 struct Ones {
     word: u64,

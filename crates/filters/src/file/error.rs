@@ -34,7 +34,7 @@ impl fmt::Display for Part {
     }
 }
 
-/// An encoding could not be read or written.
+/// The reason why a filter, a delta or a map could not be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {

@@ -72,7 +72,7 @@ pub enum History {
     Merged(Vec<Reached>),
 }
 
-/// Counts cannot be added.
+/// The reason why counts cannot be added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HistoryError {
@@ -150,9 +150,9 @@ pub enum HistoryError {
         /// Revision that the delta builds on.
         base: u64,
     },
-    /// The delta belongs to one site, and the filter is the own filter of another site.
+    /// The delta belongs to one site, but the filter is another site's own filter.
     #[error(
-        "it is a delta of origin {origin}, but the filter is the own filter of origin {own}; apply it to a merged filter"
+        "it is a delta of origin {origin}, but the filter belongs to origin {own}; apply it to a merged filter"
     )]
     OtherOrigin {
         /// Origin of the delta.
@@ -163,7 +163,7 @@ pub enum HistoryError {
     /// The filter or the delta has no history.
     #[error("only one of the two files records origins; create both with this version")]
     OriginsUnknown,
-    /// The operation needs a site's own filter: only an own filter can be changed, and compared with its earlier
+    /// The operation needs a site's own filter. A merged filter can neither be changed nor compared with its earlier
     /// states.
     #[error("the filter is merged from several sites; use a site's own filter instead")]
     Merged,
@@ -256,7 +256,8 @@ impl History {
         Ok(step)
     }
 
-    /// Returns the history of a filter, currently this history and `checksum`, after applying `step`.
+    /// Returns the history of a filter after applying `step`. Before the step, the filter has this history and
+    /// `checksum`.
     pub(crate) fn after(&self, checksum: u32, step: &Step) -> Result<Self, HistoryError> {
         match self {
             Self::Own { origin, .. } if *origin != step.origin => {

@@ -12,7 +12,7 @@ use super::{Path, prefetch};
 /// A function that adds the cells of a source to those of a target, word by word.
 pub(crate) type AddWords = fn(&mut [u64], &[u64]);
 
-/// Number of words per step. Sources are read and the target written once, in steps that fit the first-level cache.
+/// Number of words per step. Sources are read and the target written once, in steps that fit in the first-level cache.
 pub(crate) const STEP_WORDS: usize = 1024;
 
 /// Words of a cache line.

@@ -92,7 +92,7 @@ impl Added {
 impl OwnerTable {
     /// Creates an empty table for `features` features of live owners, at a load of [`OWNER_LOAD`].
     ///
-    /// Memory beyond the needs of [`OWNERS_LIVE_MAX`](super::OWNERS_LIVE_MAX) owners, 175 MB with 48 features each, is
+    /// Memory beyond what [`OWNERS_LIVE_MAX`](super::OWNERS_LIVE_MAX) owners need (175 MB with 48 features each) is
     /// never used.
     ///
     /// # Panics
@@ -102,7 +102,7 @@ impl OwnerTable {
         Self::try_with_capacity(features).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Like [`with_capacity`](Self::with_capacity), but returns an error where that panics.
+    /// Like [`with_capacity`](Self::with_capacity), but returns an error instead of panicking.
     ///
     /// # Errors
     /// [`OutOfMemory`]. A size above a PiB is never allocated.
@@ -210,8 +210,8 @@ impl<const BITS: u32> OwnerTable<BITS> {
         }
     }
 
-    /// Returns the number of slots that a feature of an owner occupies: more than one if the table grew since it was
-    /// stored.
+    /// Returns the number of slots that a feature of an owner occupies: more than one if the table grew after the
+    /// feature was stored.
     #[must_use]
     pub fn copies(&self, owner: Owner) -> u64 {
         let since = self.growths.iter().filter(|(before, _)| owner.number() < *before);
@@ -332,7 +332,7 @@ impl<const BITS: u32> OwnerTable<BITS> {
         Some(self.displace_oldest(line, homeless))
     }
 
-    /// Evicts the oldest slot among a full line and `homeless`, and stores the others.
+    /// Evicts the oldest of `homeless` and the slots of a full line, and stores the others.
     fn displace_oldest(&mut self, line: usize, homeless: Slot) -> Slot {
         let numbering = self.numbering;
         let age_order = |slot: Slot| numbering.place_of(slot.tag);
@@ -418,7 +418,7 @@ impl<const BITS: u32> OwnerTable<BITS> {
         removed
     }
 
-    /// Expires all owners before `oldest_live`, which frees their slots at once. Has no effect on owners already
+    /// Expires all owners before `oldest_live`, which frees their slots immediately. Has no effect on owners already
     /// expired.
     pub fn expire_before(&mut self, oldest_live: Owner) {
         self.numbering.expire_before(oldest_live.number());

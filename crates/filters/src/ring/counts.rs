@@ -102,7 +102,7 @@ impl CountsRing {
         Self::try_new(lines, key_id, epoch).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Like [`new`](Self::new), but returns an error where that panics.
+    /// Like [`new`](Self::new), but returns an error instead of panicking.
     ///
     /// # Errors
     /// [`CreateError`] if a parameter is out of range or the memory cannot be allocated.

@@ -13,7 +13,7 @@ pub const GENERATIONS: u32 = 8;
 /// Number of lanes of a line, one per generation.
 pub(crate) const LANES: u64 = GENERATIONS as u64;
 
-/// The ring does not contain the epoch: it has expired or has not begun.
+/// The error returned for an epoch that the ring does not contain, because it has expired or has not begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("epoch {epoch} is not live: the ring holds epochs {oldest} to {current}")]
 pub struct NotLive {

@@ -80,7 +80,7 @@ impl MembershipRing {
         Self::try_new(lines, fingerprint_bits, key_id, epoch).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Like [`new`](Self::new), but returns an error where that panics.
+    /// Like [`new`](Self::new), but returns an error instead of panicking.
     ///
     /// # Errors
     /// [`CreateError`] if a parameter is out of range or the memory cannot be allocated.

@@ -82,7 +82,7 @@ impl RingShape {
 }
 
 impl MembershipRing {
-    /// Reads a ring of this shape from an input with all its lines in order. Clears its oldest generation.
+    /// Reads a ring of this shape from an input with all its lines in order, and clears the ring's oldest generation.
     ///
     /// # Errors
     /// Errors of the input.

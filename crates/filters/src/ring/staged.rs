@@ -71,7 +71,7 @@ impl StagedRing {
         Self::try_new(lines_per_stage, key_id, epoch).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Like [`new`](Self::new), but returns an error where that panics.
+    /// Like [`new`](Self::new), but returns an error instead of panicking.
     ///
     /// # Errors
     /// [`CreateError`] if a parameter is out of range or the memory cannot be allocated.

@@ -1,6 +1,6 @@
 //! Errors of sizing functions.
 
-/// The arguments of a sizing function have no solution.
+/// The reason why a sizing function has no solution for its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SizingError {
