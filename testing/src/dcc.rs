@@ -13,9 +13,9 @@ const OK: u8 = 6;
 const ERROR: u8 = 7;
 const DELETE: u8 = 8;
 
-/// Bit of a report in which the client declares the message spam.
+/// Bit of a report that declares the message spam.
 const SPAM_BIT: u32 = 1 << 24;
-/// Bit of a report in which the client reports the message a second time.
+/// Bit of a report that repeats an earlier report of the same message.
 const SECOND_BIT: u32 = 1 << 25;
 
 /// Appends a request to `out`. `sign` computes the signature over the frame so far; anonymous clients send zeros.
@@ -142,7 +142,7 @@ impl TotalsList<'_> {
     }
 }
 
-/// Decodes a reply of version 6 or later. Returns `None` if the datagram is not one.
+/// Decodes a reply of version 6 or later. Returns `None` if the datagram is not such a reply.
 #[must_use]
 pub fn decode(datagram: &[u8]) -> Option<Received<'_>> {
     let (unsigned, _) = datagram.split_last_chunk::<SIGNATURE_BYTES>()?;

@@ -1,4 +1,4 @@
-//! Client sides of the protocols, for tests and benchmarks: they encode requests and decode replies.
+//! Clients of the protocols, for tests and benchmarks: they encode requests and decode replies.
 //!
 //! | module | protocol |
 //! |---|---|

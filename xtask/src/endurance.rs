@@ -30,7 +30,7 @@ pub(crate) struct Options {
     only: Vec<String>,
 }
 
-/// Builds the programs in release mode, and runs all networks concurrently. Reports failures after all have ended.
+/// Builds the programs in release mode, and runs all networks concurrently. Reports failures after all runs have ended.
 pub(crate) fn run(options: &Options) -> Result<()> {
     packages::provide(&[Stage::Nextest]).context("set-up failed")?;
     command::run(&mut command::cargo(&["build", "--release", "--package", "bruit", "--package", "bruit-endurance"]))?;

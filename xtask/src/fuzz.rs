@@ -111,7 +111,7 @@ fn discover() -> Result<Vec<String>> {
 
 /// Returns the targets named in `wanted`, or all of `known` if it is empty.
 fn chosen(known: Vec<String>, wanted: &[String]) -> Result<Vec<String>> {
-    ensure!(!known.is_empty(), "{TARGETS} holds no targets");
+    ensure!(!known.is_empty(), "{TARGETS} contains no targets");
     for name in wanted {
         ensure!(known.contains(name), "unknown fuzz target {name}; expected one of: {}", known.join(", "));
     }

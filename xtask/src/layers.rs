@@ -76,7 +76,7 @@ pub(crate) fn run() -> Result<()> {
     if !faults.is_empty() {
         bail!("layer violations:\n  {}", faults.join("\n  "));
     }
-    println!("layers ok: crates {}, dependencies between them {}", crates.len(), dependencies.len());
+    println!("layers ok: {} crates, {} dependencies between them", crates.len(), dependencies.len());
     Ok(())
 }
 
@@ -103,9 +103,10 @@ fn dependencies(metadata: &Value, crates: &BTreeSet<String>) -> Result<Vec<Depen
 
 /// Returns all violations, one line each.
 fn faults(crates: &BTreeSet<String>, dependencies: &[Dependency]) -> Vec<String> {
-    let unknown = crates.iter().filter(|name| position(name).is_none()).map(|name| {
-        format!("{name} has no place: give it a row in TABLE, in xtask/src/layers.rs, and in ARCHITECTURE.md")
-    });
+    let unknown = crates
+        .iter()
+        .filter(|name| position(name).is_none())
+        .map(|name| format!("{name} has no layer: add a row to TABLE in xtask/src/layers.rs and to ARCHITECTURE.md"));
     unknown.chain(dependencies.iter().filter_map(fault)).collect()
 }
 
@@ -150,7 +151,7 @@ fn position(name: &str) -> Option<usize> {
 /// Formats `names` as a list.
 fn listed(names: &BTreeSet<&str>) -> String {
     if names.is_empty() {
-        return "none of ours".to_owned();
+        return "none of our crates".to_owned();
     }
     let names: Vec<_> = names.iter().copied().collect();
     format!("only {}", names.join(", "))
@@ -168,7 +169,10 @@ mod tests {
 
     #[test]
     fn a_lower_crate_may_not_use_a_higher_one() {
-        assert_eq!(faults_of("bruit-filters", "bruit", false), ["bruit-filters uses bruit, but may use none of ours"]);
+        assert_eq!(
+            faults_of("bruit-filters", "bruit", false),
+            ["bruit-filters uses bruit, but may use none of our crates"]
+        );
         assert_eq!(
             faults_of("bruit-engine", "bruit-store", false),
             ["bruit-engine uses bruit-store, but may use only bruit-filters, bruit-signatures"]

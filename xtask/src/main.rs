@@ -24,9 +24,9 @@ use clap::Parser;
 enum Chore {
     /// Install missing tools, then run all checks and tests; stop at the first failure.
     Test(test::Options),
-    /// Measure the filters against memory and against other crates.
+    /// Run the benchmarks, which compare Bruit with memory operations, other crates and other servers.
     Bench(bench::Options),
-    /// Run servers under a year of faults in an hour, and compare them with a plain model.
+    /// Simulate a year of faults on real servers in an hour, and compare the servers with a plain model.
     Endurance(endurance::Options),
     /// Check that crates depend only on lower layers.
     Layers,
@@ -61,6 +61,6 @@ fn run(chore: Chore) -> Result<()> {
 fn report(error: &anyhow::Error) {
     eprintln!("\nerror: {error}");
     for cause in error.chain().skip(1) {
-        eprintln!("because: {cause}");
+        eprintln!("caused by: {cause}");
     }
 }

@@ -27,7 +27,7 @@ fn key() -> FingerprintKey {
     FingerprintKey::new(std::array::from_fn(|i| i as u8))
 }
 
-/// Returns fingerprints in which key i of a range occurs i times.
+/// Returns the fingerprints of the keys in a range; key i occurs i times.
 fn fingerprints(names: std::ops::Range<u32>) -> Vec<Fingerprint> {
     let repeated = names.flat_map(|i| std::iter::repeat_n(i, i as usize));
     repeated.map(|i| key().fingerprint(format!("key {i}").as_bytes())).collect()

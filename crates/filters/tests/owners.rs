@@ -1,6 +1,6 @@
 //! The owner table against a plain multimap, at its capacity and above, and its false votes against the prediction.
 
-#![expect(clippy::print_stdout, reason = "a test that fails should show the figures beside it")]
+#![expect(clippy::print_stdout, reason = "the figures help to explain a failing test")]
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 //! filter varies with its random fill, so small sizes are measured on many filters. Keys are fingerprints of
 //! consecutive numbers under a fixed key, the same in every run.
 
-#![expect(clippy::print_stdout, reason = "a test that fails should show the figures beside it")]
+#![expect(clippy::print_stdout, reason = "the figures help to explain a failing test")]
 
 use bruit_filters::bloom::{ClassicalFilter, MembershipFilter, OneLineFilter};
 use bruit_filters::counting::OneLineCounts;

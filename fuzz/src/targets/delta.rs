@@ -45,7 +45,7 @@ fn fingerprints(names: &[[u8; 2]]) -> Vec<Fingerprint> {
     names.iter().map(|name| key().fingerprint(name)).collect()
 }
 
-/// Builds a delta of `base` from a header with all predictable fields correct, and `body`. Applies the delta.
+/// Builds a delta of `base` from `body` and a header whose predictable fields are correct, and applies it.
 fn apply_random(base: StoredFilter, encoding: u8, body: &[u8]) {
     let header = delta::encode(&base, &base, 0, None).expect("a filter has a delta to itself");
     let mut bytes = header[..DELTA_HEADER_BYTES].to_vec();

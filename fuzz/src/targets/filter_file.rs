@@ -19,11 +19,12 @@ pub(crate) fn fuzz(input: &[u8]) {
     let Ok(decoded) = file::decode(&mut &*bytes, PAYLOAD_BYTES_MAX) else { return };
     let mut again = Vec::new();
     decoded.write(&mut again).expect("a decoded file can be encoded");
-    assert_eq!(again, bytes, "equal contents are equal bytes");
+    assert_eq!(again, bytes, "equal contents have equal bytes");
     work_with(decoded, &bytes);
 }
 
-/// Corrects fields. Bit 0: the checksums. Bit 1: the size, from the length. Bit 2: the id of the included key.
+/// Corrects the fields that the bits of `wishes` select. Bit 0: the checksums. Bit 1: the size, from the length. Bit 2:
+/// the id of the included key.
 fn fix_fields(bytes: &mut [u8], wishes: u8) {
     let has_key = bytes[15] & 1 == 1 && bytes.len() >= HEADER_BYTES + KEY_BYTES;
     let history = if has_key { HEADER_BYTES + KEY_BYTES } else { HEADER_BYTES };

@@ -1,7 +1,7 @@
 //! The store does not panic for any contents of a journal file or snapshot. A store that opens once opens again.
 //!
-//! The first byte of the input selects the kind of file, a journal file or a snapshot, and the checksums to correct,
-//! because random bytes never have valid ones.
+//! The first byte of the input selects the kind of file (journal or snapshot) and the checksums to correct, because
+//! random bytes never have valid checksums.
 
 use std::fs;
 use std::io::Read;

@@ -20,13 +20,13 @@ pub(crate) fn fuzz(input: &[u8]) {
     let Ok(decoded) = map::decode(&mut &*bytes, PAYLOAD_BYTES_MAX) else { return };
     let mut again = Vec::new();
     let header = map::encode(&decoded.map, decoded.key.as_ref(), &mut again).expect("a decoded map can be encoded");
-    assert_eq!(again, bytes, "equal contents are equal bytes");
+    assert_eq!(again, bytes, "equal contents have equal bytes");
     assert_eq!(header, decoded.header);
     work_with(decoded);
 }
 
-/// Corrects fields. Bit 0: the checksums. Bit 1: the number of words, from the length. Bit 2: the id of the included
-/// key, as a wide key. Bit 3: that id, as a narrow key.
+/// Corrects the fields that the bits of `wishes` select. Bit 0: the checksums. Bit 1: the number of words, from the
+/// length. Bit 2: the id of the included key, as a wide key. Bit 3: that id, as a narrow key.
 fn fix_fields(bytes: &mut [u8], wishes: u8) {
     let has_key = bytes[15] & 1 == 1 && bytes.len() >= MAP_HEADER_BYTES + KEY_BYTES;
     let front = if has_key { MAP_HEADER_BYTES + KEY_BYTES } else { MAP_HEADER_BYTES };

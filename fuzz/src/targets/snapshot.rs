@@ -46,7 +46,7 @@ fn restored<S: Snapshot>(mut bytes: &[u8], work: impl FnOnce(&mut S)) {
     assert_eq!(again.len(), read, "as many bytes are written as were read");
     // The restored structure may have cleared more lines of an expiring generation than the snapshot.
     if before[7] != 4 {
-        assert_eq!(again, before[..read], "equal contents are equal bytes");
+        assert_eq!(again, before[..read], "equal contents have equal bytes");
     }
 }
 

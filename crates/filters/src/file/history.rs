@@ -151,9 +151,7 @@ pub enum HistoryError {
         base: u64,
     },
     /// The delta belongs to one site, but the filter is another site's own filter.
-    #[error(
-        "it is a delta of origin {origin}, but the filter belongs to origin {own}; apply it to a merged filter"
-    )]
+    #[error("it is a delta of origin {origin}, but the filter belongs to origin {own}; apply it to a merged filter")]
     OtherOrigin {
         /// Origin of the delta.
         origin: Origin,

@@ -44,8 +44,8 @@ pub fn one_line_rate(keys: u64, lines: u64, hashes: u32) -> f64 {
         .unwrap_or_else(|| LoadRates::new(hashes.min(LINE_BITS)).rate(keys as f64 / lines as f64))
 }
 
-/// Returns the rate of a check of `positions` positions in half a line with `ones` bits set: C(`ones`, `positions`) /
-/// C(256, `positions`).
+/// Returns the probability that `positions` distinct positions are all set in half a line with `ones` bits set:
+/// C(`ones`, `positions`) / C(256, `positions`).
 #[must_use]
 pub fn half_line_rate(ones: u32, positions: u32) -> f64 {
     let ones = ones.min(HALF_BITS);

@@ -16,7 +16,7 @@ pub const CELL_BITS: u32 = 4;
 /// Usual memory of the one-line counting layout: 32 bits, or eight cells, per key.
 pub const COUNTING_BITS_PER_KEY: u64 = 32;
 
-/// An `f64` represents every number of cells up to 2^53 exactly.
+/// Maximum number of cells: 2^53, up to which an `f64` represents every whole number exactly.
 pub(super) const CELLS_MAX: u64 = BYTES_MAX * 8;
 
 const WORD_BYTES: u64 = 8;
@@ -100,8 +100,8 @@ impl MembershipPlan {
     }
 }
 
-/// Adds the rate at which keys share all 64 bits of a fingerprint, n / 2^64. (A filter that uses fewer bits has enough
-/// of them that truncation adds less than a thousandth to the rate.)
+/// Adds the rate at which keys share all 64 bits of a fingerprint, n / 2^64. (A filter that uses fewer bits uses enough
+/// of them for truncation to add less than a thousandth to the rate.)
 fn with_shared_fingerprints(keys: u64, rate: f64) -> f64 {
     (rate + shared_fingerprint_rate(keys, FINGERPRINT_BITS_MAX)).min(1.0)
 }

@@ -7,7 +7,7 @@
 
 use std::f64::consts::TAU;
 
-/// Returns ln of the binomial coefficient "n over j"; −∞ if j > n. The relative error is about 10^-14.
+/// Returns ln of the binomial coefficient "n choose j"; −∞ if j > n. The relative error is about 10^-14.
 #[must_use]
 pub(super) fn ln_binomial(n: u64, j: u64) -> f64 {
     if j > n {
@@ -73,8 +73,8 @@ pub(super) fn ln_binomial_range(trials: f64, p: f64, low: f64, high: f64) -> f64
 /// A number of standard deviations so large that the probability of a larger deviation does not change an `f64` near 1.
 const CERTAIN: f64 = 40.0;
 
-/// Returns the sum of the terms after `start`, up to `end`, relative to the first: `ratio(j)` is term j + 1 over term
-/// j.
+/// Returns the sum of the terms after `start`, up to `end`, relative to the term at `start`. `ratio(j)` is term j + 1
+/// divided by term j.
 fn sum_significant_terms(start: f64, end: f64, ratio: impl Fn(f64) -> f64) -> f64 {
     let (mut sum, mut term, mut j) = (0.0, 1.0, start);
     while j < end {
@@ -164,7 +164,7 @@ mod tests {
         for n in 0..=100u64 {
             for (j, &exact) in row.iter().enumerate() {
                 let found = ln_binomial(n, j as u64);
-                assert!((found - (exact as f64).ln()).abs() < 1e-12, "{n} over {j}");
+                assert!((found - (exact as f64).ln()).abs() < 1e-12, "{n} choose {j}");
             }
             row = std::iter::once(1).chain(row.windows(2).map(|pair| pair[0] + pair[1])).chain([1]).collect();
         }

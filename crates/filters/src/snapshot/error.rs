@@ -4,7 +4,7 @@ use std::io;
 
 use crate::OutOfMemory;
 
-/// The bytes are not a snapshot of the requested structure.
+/// The reason why a structure cannot be restored from a snapshot.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
