@@ -64,11 +64,13 @@ fn speed(report: &mut Report) -> io::Result<()> {
     report.add(Figure::new("attribute build / reading the capture", ratio, Target::AtLeast(0.3), note))
 }
 
-/// CPU time of one round in nanoseconds: of reading alone and, while recording, of the thread that reads and hashes and
-/// of the thread that fills the filters. With two cores, recording takes as long as the slower of the two threads.
+/// CPU times of one round, in nanoseconds. With two cores, recording takes as long as the slower of its two threads.
 struct Times {
+    /// Reading the capture without recording it.
     reading: f64,
+    /// Recording: the thread that reads the capture and hashes its blocks.
     hashing: f64,
+    /// Recording: the thread that fills the filters.
     filling: f64,
 }
 

@@ -32,7 +32,7 @@ const ABSENT_FROM: u64 = 1 << 50;
 const CHECKS: usize = 250_000;
 /// The start of an epoch of both books.
 const START: Time = Time(4_000 * Realm::SPAM_EPOCH_SECONDS);
-/// Number of days in which the clearinghouse is filled: seven epochs.
+/// Number of days over which the clearinghouse is filled: seven epochs.
 const DAYS: u64 = LIVE_GENERATIONS * Realm::SPAM_EPOCH_SECONDS / Time::DAY;
 const GIB: usize = 1 << 30;
 
@@ -75,7 +75,7 @@ fn filled() -> Engine {
     engine
 }
 
-/// Adds texts, good messages and texts with shingles, slightly more than the limits.
+/// Adds texts, good messages and texts with shingles, slightly more of each than the limits allow.
 fn teach_all(engine: &mut Engine) {
     for number in 0..100_000 {
         let by = By { now: engine.now(), reporter: Reporter { group: number % 8, ..OWN } };

@@ -38,7 +38,7 @@ const GENERATION: usize = 1_000_000;
 const CATCH_UP: usize = 10_000_000;
 /// Maximum number of entries in a segment.
 const ENTRIES: usize = 6_144;
-/// Number of reports timed on their way to another node, for each transport.
+/// Number of reports per transport whose time to another node is measured.
 const REPORTS: usize = 50;
 /// Number of simulated networks.
 const SEEDS: u64 = 1_000;
@@ -280,12 +280,12 @@ fn found(folders: &[PathBuf; 2]) -> io::Result<Vec<String>> {
     Ok(keys)
 }
 
-/// Returns the listen addresses of a node, as configuration.
+/// Returns the configuration of the listen address of node number `own`.
 fn listening(addresses: &[SocketAddr], own: usize) -> String {
     format!("[federation]\nlisten = \"{}\"\n", addresses[own])
 }
 
-/// Returns the configuration of the other node as a peer, over HTTPS.
+/// Returns the configuration of node number `other` as a peer over HTTPS.
 fn peer(addresses: &[SocketAddr], other: usize, key: &str) -> String {
     let address = addresses[other];
     format!(
@@ -293,7 +293,7 @@ fn peer(addresses: &[SocketAddr], other: usize, key: &str) -> String {
     )
 }
 
-/// Starts a small server that only serves HTTP.
+/// Starts a small server that serves only HTTP.
 fn serve(folder: &Path, first: &str, more: &str) -> io::Result<Server> {
     let silent = "[razor]\nlisten = []\n[dcc]\nlisten = []\n[pyzor]\nlisten = []\n[fuzzy]\nlisten = []\n";
     let text = format!("{first}memory = \"16MiB\"\n{silent}[http]\nlisten = \"127.0.0.1:0\"\n{more}");
@@ -344,7 +344,7 @@ fn cluster_checks(report: &mut Report) -> io::Result<()> {
     cluster::figure(report, &alone, &ClusterConfig { folders: [a, b], texts })
 }
 
-/// Simulates networks with faults, and counts those that have wrong counts after all faults have ended.
+/// Simulates networks with faults, and counts the networks whose counts are wrong after all faults have ended.
 fn networks(report: &mut Report) -> io::Result<()> {
     let (mut failed, mut all) = (0, bruit_federation::simulation::Summary::default());
     let begin = Instant::now();

@@ -42,7 +42,7 @@ pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
     MEMORIES.iter().try_for_each(|&bytes| accuracy(report, &ranks, &truth, bytes))
 }
 
-/// Compares the time of `bruit-lab flows` with the time to read the same file without decoding frames.
+/// Compares the time that `bruit-lab flows` takes with the time to read the same file without decoding frames.
 fn speed(report: &mut Report) -> io::Result<()> {
     let file = tempfile::NamedTempFile::new()?;
     let traffic =
@@ -93,7 +93,7 @@ fn count(path: &Path, key: Key) -> u64 {
     counter.counted().packets()
 }
 
-/// Measures the errors of estimates and of counts in the same number of bytes, by size of flow.
+/// Measures the errors of estimates, and of counts in the same number of bytes, by flow size.
 fn accuracy(report: &mut Report, ranks: &[u32], truth: &[u64], bytes: u64) -> io::Result<()> {
     let filter = filled(ranks, bytes);
     let estimator = filter.estimator();

@@ -1,4 +1,5 @@
-//! Maps: bits per key, rate of values for absent keys, and time of lookups in units of one random line read.
+//! Maps: bits per key, the rate at which absent keys get a value, and the time of lookups in units of one random line
+//! read.
 
 use std::io;
 

@@ -28,7 +28,7 @@ const KEYS: u8 = 8;
 /// Messages with fewer words than this are counted separately.
 const SHORT_WORDS: usize = 50;
 
-/// Classes of attacks: the initial letter of their names, and the minimum share to be found.
+/// Classes of attacks: the initial letter of their names, a description, and the minimum share of replicas to be found.
 const CLASSES: [(&str, &str, f64); 8] = [
     ("a", "random addition", 0.99),
     ("b", "dictionary substitution", 0.96),
@@ -40,7 +40,7 @@ const CLASSES: [(&str, &str, f64); 8] = [
     ("short bases", "all attacks on messages of fewer than 50 words", 0.90),
 ];
 
-/// Kinds of pairs that are not replicas, and the maximum share mistaken for replicas.
+/// Kinds of pairs that are not replicas, and the maximum share of each kind mistaken for replicas.
 const PAIRS: [(&str, f64); 7] = [
     ("newsletter", 0.005),
     ("reply_quote", 0.10),

@@ -89,7 +89,7 @@ impl Report {
         if !self.json {
             let missed = self.figures.iter().filter(|figure| figure.holds() == Some(false)).count();
             let stated = self.figures.iter().filter(|figure| figure.holds().is_some()).count();
-            return writeln!(io::stdout(), "\n{} of {stated} targets hold.", stated - missed);
+            return writeln!(io::stdout(), "\n{} of {stated} targets met.", stated - missed);
         }
         let figures: Vec<Value> = self.figures.iter().map(to_json).collect();
         let open: Vec<Value> =

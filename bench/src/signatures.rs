@@ -1,4 +1,4 @@
-//! The time to sign mail, compared with the time to parse it and with the code of Pyzor.
+//! The time to sign mail, compared with the time to parse it and with Pyzor's own code.
 
 use std::io::{self, Write as _};
 use std::process::{Command, Stdio};

@@ -13,7 +13,7 @@ pub(crate) struct Options {
     arguments: Vec<String>,
 }
 
-/// Builds the program and the benchmarks in release mode, and runs the benchmarks. One benchmark starts the program.
+/// Builds the program and the benchmarks in release mode, and runs the benchmarks. Some benchmarks start the program.
 pub(crate) fn run(options: &Options) -> Result<()> {
     command::run(&mut command::cargo(&["build", "--release", "--package", "bruit"]))?;
     command::run(command::cargo(&["run", "--release", "--package", "bruit-bench", "--"]).args(&options.arguments))

@@ -1,8 +1,9 @@
 //! `cargo xtask layers`: checks that crates depend only on lower layers.
 //!
 //! [`TABLE`] is the architecture as data. Each row lists the crates that one crate may use. It may also use everything
-//! that the listed crates may use. Dev-dependencies are unrestricted, so that a test may use the whole system, with one
-//! exception: nothing may depend on the chores or the benchmarks.
+//! that the listed crates may use. Dev-dependencies are unrestricted, so that a test may use the whole system, with two
+//! exceptions: nothing may depend on the chores or the benchmarks, and no crate of the product may depend on the
+//! laboratory.
 
 use std::collections::BTreeSet;
 

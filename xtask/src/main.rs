@@ -1,7 +1,7 @@
 //! The project's chores, as `cargo xtask …`.
 //!
 //! `test` runs every check that a change must pass, both locally and in continuous integration, and installs the
-//! required tools. The other chores are the benchmarks, and single stages that are often run alone.
+//! required tools. The other chores are the benchmarks, the endurance run, and single stages that are often run alone.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod bench;

@@ -1,7 +1,7 @@
 //! Set-up: the packages, tools and modules that the stages need, and their installation.
 //!
-//! [`PACKAGES`], [`TOOLS`] and [`MODULES`] list the needs of each stage with a reason. Missing items are installed if
-//! this requires no password or confirmation. Otherwise the chore fails and names them. No stage is skipped.
+//! [`PACKAGES`], [`TOOLS`] and [`MODULES`] list what each stage needs. Missing items are installed if this requires no
+//! password or confirmation. Otherwise the chore fails and names them. No stage is skipped.
 
 use std::env;
 use std::path::Path;

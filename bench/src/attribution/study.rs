@@ -18,9 +18,9 @@ use crate::report::{Figure, Report, Target};
 const PAYLOAD_BLOCKS: usize = 32;
 /// Number of payloads in a filter.
 const PAYLOADS: u64 = 1000;
-/// Size of a block: long enough for random contents to be distinct. Rates do not depend on it.
+/// Size of a block: long enough for random contents to be distinct. The rates do not depend on it.
 const BLOCK_BYTES: usize = 8;
-/// Number of levels, on which a payload has 32, 16, 8, 4, 2 and 1 blocks.
+/// Number of levels. From level to level, a payload has 32, 16, 8, 4, 2 and 1 blocks.
 const LEVELS: u32 = 6;
 /// Number of excerpts per figure.
 const EXCERPTS: u64 = 100_000;
@@ -63,8 +63,8 @@ pub(super) fn effective_rates(report: &mut Report) -> io::Result<()> {
     Ok(())
 }
 
-/// Compares both filters with equal memory: with contents that were never recorded, and with blocks that were recorded
-/// in different payloads.
+/// Compares both filters at equal memory: for contents that were never recorded, and for blocks that were recorded in
+/// different payloads.
 pub(super) fn equal_memory(report: &mut Report) -> io::Result<()> {
     let cells = PAYLOADS * shape(LEVELS).digests_of(PAYLOAD_BLOCKS) as u64 * EQUAL_BITS_PER_DIGEST;
     let (flat, hierarchical) = (filled(1, cells, EQUAL_HASHES), filled(LEVELS, cells, EQUAL_HASHES));
@@ -122,7 +122,7 @@ fn recombined_excerpt(number: u64, blocks: usize) -> Vec<u8> {
     (0..blocks as u64).flat_map(|block| recorded_block((payload + block) % PAYLOADS, offset + block)).collect()
 }
 
-/// Returns the share of excerpts whose blocks the filter finds in full.
+/// Returns the share of excerpts for which the filter finds all blocks.
 fn found(filter: &Filter, blocks: usize, excerpt: impl Fn(u64, usize) -> Vec<u8>) -> f64 {
     let is_found = |number: &u64| {
         // Other alignments contain one block fewer, so they cannot match `blocks` consecutive blocks.

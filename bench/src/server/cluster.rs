@@ -1,7 +1,7 @@
 //! Checks answered by a cluster of two real nodes, compared with a single server.
 //!
 //! Each machine is simulated by one processor, which a node and its clients share, so the second node adds a processor.
-//! The total is less than twice that of a single server, because each node also looks up the counts of the other.
+//! The ratio shows the overhead of a cluster: each node also looks up the counts of the other.
 
 use std::io::{self, Error};
 use std::path::{Path, PathBuf};

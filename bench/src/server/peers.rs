@@ -19,7 +19,7 @@ use crate::timing::median;
 const ROUNDS: usize = 3;
 /// Number of requests in flight. The socket buffers of the peers hold no more.
 const WINDOW: usize = 64;
-/// Requests in flight for reports of many digests.
+/// Number of requests in flight for reports of many digests.
 const REPORTS_UNDER_WAY: usize = 8;
 /// Number of digests stored in pyzord, and number of digests in one report.
 const PYZOR_KNOWN: u64 = 200_000;

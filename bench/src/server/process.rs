@@ -96,7 +96,7 @@ impl Server {
         self.family().into_iter().map(cpu_time).sum()
     }
 
-    /// Returns the bytes of resident memory.
+    /// Returns the resident memory in bytes.
     pub(crate) fn resident_bytes(&self) -> io::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

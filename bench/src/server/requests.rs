@@ -1,4 +1,4 @@
-//! Requests of the load, built from numbers: signature number n is the same in all requests.
+//! Requests of the load generator, built from numbers: signature number n is the same in all requests.
 
 pub(crate) mod dcc;
 pub(crate) mod fuzzy;
@@ -40,7 +40,7 @@ const ABSENT_FROM: u64 = 1 << 40;
 /// The signatures of a series of requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SignatureRange {
-    /// A signature below this number and a signature that was never reported, in turn.
+    /// Alternately a signature below this number and one that was never reported.
     HalfBelow(u64),
     /// Consecutive signatures, starting with this number.
     From(u64),

@@ -37,7 +37,8 @@ fn coloured(verdict: &str, is_on: bool) -> String {
     if is_on { format!("{style}{verdict}{style:#}") } else { verdict.to_owned() }
 }
 
-/// Escapes control and invisible characters, so that text from a message cannot control the terminal or imitate our output.
+/// Escapes control and invisible characters, so that text from a message can neither control the terminal nor imitate
+/// our output.
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {

@@ -110,8 +110,8 @@ fn by_line<L: AsRef<[Line]>, T>(
 }
 
 /// Calls `step` with [`Step::Work`] for each key in order and, unless `cached`, with [`Step::Fetch`] about
-/// [`IN_FLIGHT`] lines ahead, for layouts in which a key has `lines_per_key` lines. Unlike `pipelined` it stores no
-/// places: a key of the classical layouts has any number of places, so `step` locates them twice.
+/// [`IN_FLIGHT`] lines ahead. A key has `lines_per_key` lines. Unlike `pipelined`, the function stores no places: a key
+/// of the classical layouts has any number of places, so `step` locates them twice.
 pub fn look_ahead<T>(keys: &[T], cached: bool, lines_per_key: usize, mut step: impl FnMut(Step, usize, &T)) {
     let ahead = if cached { keys.len() } else { (IN_FLIGHT / lines_per_key.max(1)).max(1).min(keys.len()) };
     if !cached {

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-/// The error returned when two filters cannot be merged: the first parameter that differs.
+/// The error returned when two filters cannot be merged. It names the first parameter that differs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("filter parameters differ: {what} is {theirs}, expected {ours}")]
 pub struct Mismatch {

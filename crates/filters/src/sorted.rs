@@ -22,7 +22,8 @@ use crate::delta::bits::{BitReader, BitWriter, Code};
 use crate::file::FileError;
 use crate::varint;
 
-/// Maximum number of elements, so that at least two bits of a gap are plain. A longer slice does not fit in any memory.
+/// Maximum number of elements, so that at least two bits of a gap are written verbatim. A longer slice does not fit in
+/// any memory.
 const COUNT_MAX: u64 = (1 << 62) - 1;
 
 /// Returns the number of low bits of a gap that are written verbatim, for `count` numbers in 1..=[`COUNT_MAX`].

@@ -177,7 +177,7 @@ proptest! {
     }
 }
 
-/// Large enough not to be cached, so that batches take the path that fetches ahead.
+/// The filters are too large to be cached, so that batches take the path that fetches ahead.
 #[test]
 fn batches_on_large_filters_equal_single_checks() {
     let key = bruit_filters::FingerprintKey::new([5; 16]);

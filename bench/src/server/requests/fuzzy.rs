@@ -85,7 +85,7 @@ fn put_command(redis: &mut impl io::Write, words: &[&[u8]]) -> io::Result<()> {
     })
 }
 
-/// Encrypted requests of another kind.
+/// Requests of kind `K`, encrypted.
 struct Sealed<K> {
     plain: K,
     server: PublicKey,

@@ -7,8 +7,7 @@ use super::{Kind, Reading, bytes_of};
 /// Range of `Thread`, which identifies a request. The number always has five digits, so that all requests have the same
 /// length.
 const THREADS: std::ops::RangeInclusive<u32> = 10_000..=65_535;
-/// The remaining fields. Their values are arbitrary, because the time and signature of anonymous requests are not
-/// checked.
+/// The remaining fields. Time and signature are placeholders, because they are not checked in anonymous requests.
 const UNREAD: &str = "PV: 2.1\nUser: anonymous\nTime: 1794725694\nSig: 00988e410a6a5898798e620b6bf0fc4917bfc864\n\n";
 
 /// The `check` request.

@@ -111,7 +111,7 @@ impl<H: HashFamily> MembershipFilter for ClassicalFilter<H> {
         count_ones(self.lines.words())
     }
 
-    /// Returns m/k · ln(1 / share of zeros). For a full filter, assumes half a zero.
+    /// Returns m/k · ln(1 / share of zeros). In a full filter, one bit is assumed to be zero.
     fn estimated_keys(&self) -> f64 {
         let bits = self.bits() as f64;
         let zeros = (bits - self.ones() as f64).max(1.0);

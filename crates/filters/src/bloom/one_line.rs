@@ -121,7 +121,7 @@ impl OneLineFilter {
     /// rate stay the same. Cancels a running snapshot.
     ///
     /// # Panics
-    /// Panics if `factor` is 0, if the number of lines would not fit in 32 bits, or if memory allocation fails.
+    /// If `factor` is 0, the number of lines would not fit in 32 bits, or the memory cannot be allocated.
     pub fn grow(&mut self, factor: usize) {
         let lines = self.lines.len().saturating_mul(factor);
         assert!((1..=LINES_MAX).contains(&lines), "a filter has 1 to 2^32 - 1 lines, not {lines}");
@@ -261,7 +261,7 @@ fn keys_by_ones(count: usize) -> [f64; HALF + 1] {
     }
     let log_kept = (-(count as f64) / HALF as f64).ln_1p();
     std::array::from_fn(|ones| {
-        // A full half would give infinity, so it counts as having half a zero.
+        // A full half would give infinity, so half a bit is assumed to be zero.
         let zeros = (HALF as f64 - ones as f64).max(0.5);
         (zeros / HALF as f64).ln() / log_kept
     })

@@ -2,7 +2,7 @@
 //!
 //! Packed cells leave no gaps: cell i consists of the w bits that begin at bit i·w, counted from the least significant
 //! bit of word 0. A cell of odd width may begin in one word and end in the next. Finding a cell needs no division, no
-//! bit is wasted, and for w = 1, 2, 4, 8 and 16 no cell is split, so that whole words merge at once.
+//! bit is wasted, and for w = 1, 2, 4, 8 and 16 no cell is split, so that words can be merged as a whole.
 
 use std::fmt;
 

@@ -181,7 +181,7 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
     /// Undoes one earlier insertion of `key`.
     ///
     /// A cell at the top stays there, because its true value may be higher: lowering it could make the counts of other
-    /// keys too low. Cells of one bit therefore never change.
+    /// keys too low. Cells of one bit are therefore never lowered.
     ///
     /// Removing a key that was never inserted fails if any of its cells is 0. If other keys share all its cells, the
     /// mistake goes undetected and makes the counts of those keys too low by one. Remove only keys that were inserted.

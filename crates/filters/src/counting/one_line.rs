@@ -14,7 +14,7 @@ pub const LINE_CELLS: u64 = 128;
 /// Memory of a spilled record, at the usual load factor of a hash table.
 const RECORD_BYTES: usize = 24;
 
-/// Refined counts in one cache line per key, up to 2^32 − 1.
+/// Refined counts up to 2^32 − 1, in one cache line per key.
 ///
 /// A key has six cells of 4 bits, in six of the eight words of its line, updated by the paper's H1 and H2 without a
 /// branch. A key whose count exceeds 15 gets a record of its own: in the line if an entry is free, otherwise in a

@@ -13,11 +13,11 @@
 //! ```
 //!
 //! Each cell alone is an upper bound on the counts of its keys (an invariant of H1 and H2). A row can therefore be
-//! dropped at any time; row 7 is dropped when the line needs space for entries. If all cells of a key read 15, its
-//! count is in one *record*: the entry with its tag, else the spilled record, else the "any" entry of its row-0 cell,
-//! else the spilled "any" record. Reads, additions and merges all search in this order, so a count above 15 is always
-//! in the first record found. Two keys of a line with the same tag share a record, which counts both too high and
-//! neither too low.
+//! dropped at any time; row 7 is dropped when the line needs space for entries. If all cells of a key read 15, the key
+//! is *heavy*, and its count is in one *record*: the entry with its tag, else the spilled record, else the "any" entry
+//! of its row-0 cell, else the spilled "any" record. Reads, additions and merges all search in this order, so a count
+//! above 15 is always in the first record found. Two keys of a line with the same tag share a record, which counts both
+//! too high and neither too low.
 
 use super::spill::Spill;
 use crate::lines::Line;
@@ -210,7 +210,7 @@ fn entry_fits(word: u64, low: u64, mark: u64) -> [bool; ENTRIES as usize] {
     [0, ENTRY_BITS].map(|shift| unlike & (DECISIVE << shift | CELL_TOP << CONTROL_SHIFT) == 0)
 }
 
-/// Returns the change of the last word for one insertion of a heavy key, or 0 if [`heavy_add`] must be called.
+/// Returns the number to add to the last word for one insertion of a heavy key, or 0 if [`heavy_add`] must be called.
 #[inline(always)]
 pub(crate) fn entry_arrivals(word: u64, low: u64) -> u64 {
     let [first, second] = entry_fits(word, low, 0);
@@ -224,7 +224,8 @@ pub(crate) fn entry_count(word: u64, low: u64) -> u32 {
     ((word & first | word >> ENTRY_BITS & second) & (SPILLED - 1)) as u32
 }
 
-/// Returns the count of an entry, in the line or spilled. A count that has just outgrown the line is not spilled yet.
+/// Returns the count of an entry, whether it is in the line or spilled. A count that has just outgrown the line is not
+/// spilled yet.
 pub(super) fn entry_total(entry: Entry, spilled: impl FnOnce(u16) -> u32) -> u32 {
     if entry.count < SPILLED { entry.count as u32 } else { spilled(entry.tag).max(SPILLED as u32) }
 }

@@ -2,8 +2,8 @@
 //!
 //! The Golomb code of v with divisor M is ⌊v / M⌋ zeros, a one, and v mod M in ⌊log2 M⌋ bits or one more. For gaps
 //! between independent events, no code with a whole number of bits per gap is shorter. If M is a power of two it is
-//! also called a Rice code. If one position in 17 has an event, Rice codes alone would cost 2 % more than the entropy;
-//! Golomb codes cost 0.5 %.
+//! also called a Rice code. For example, if one position in 17 has an event, Rice codes alone would cost 2 % more than
+//! the entropy; Golomb codes cost 0.5 % more.
 
 use crate::file::FileError;
 

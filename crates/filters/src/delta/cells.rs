@@ -7,9 +7,9 @@ use crate::file::FileError;
 /// The changed cells: a gap and a difference for each.
 #[derive(Default)]
 pub(super) struct Changes {
-    /// Number of unchanged cells since the previous changed one.
+    /// For each changed cell, the number of unchanged cells since the previous changed one.
     pub(super) gaps: Vec<u32>,
-    /// (target − base) mod 2^width − 1.
+    /// For each changed cell, (target − base) mod 2^width, minus 1.
     pub(super) steps: Vec<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! Steps of one origin, applied exactly once to its own filter or to a merged one.
+//! Applies the steps of one origin, each exactly once, to its own filter or to a merged one.
 
 use std::io::Read;
 

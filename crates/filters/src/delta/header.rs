@@ -61,7 +61,7 @@ pub struct DeltaHeader {
     pub base_spill_entries: u32,
     /// Encoding of the changes.
     pub encoding: Encoding,
-    /// Number of fingerprints, if the encoding consists of fingerprints.
+    /// Number of fingerprints, if the encoding is [`Encoding::Fingerprints`].
     pub fingerprints: u64,
     /// Origin and revisions, if the delta is a step of one origin.
     pub step: Option<Step>,

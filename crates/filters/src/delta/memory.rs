@@ -12,8 +12,8 @@ use crate::file::{Checksum, Header, Label, Stored, header_of};
 
 /// Returns the delta from `base` to `target`, two states of one filter of `generation`.
 ///
-/// If the caller passes the fingerprints inserted since `base`, a delta of membership filters can be shorter. A list
-/// that does not turn base into target is ignored. The fingerprint form discloses more to the receiver: see
+/// A delta of membership filters can be shorter if `new_fingerprints` lists the fingerprints inserted since `base`. A
+/// list that does not turn base into target is ignored. The fingerprint form discloses more to the receiver: see
 /// `docs/design/filter-files.md`.
 ///
 /// # Errors
@@ -99,7 +99,7 @@ fn check<F: Stored>(filter: &F, base: &Header, delta: &[u8]) -> Result<(), Apply
     opened.transform(&mut LookOnly(filter.words()))
 }
 
-/// Blocks that are read only.
+/// Reads the blocks of a filter, and ignores the blocks written.
 struct LookOnly<'a>(&'a [u64]);
 
 impl Blocks for LookOnly<'_> {
@@ -113,7 +113,7 @@ impl Blocks for LookOnly<'_> {
     }
 }
 
-/// Blocks that are changed in place.
+/// Reads the blocks of a filter, and changes them in place.
 pub(super) struct InPlace<'a>(pub(super) &'a mut [u64]);
 
 impl Blocks for InPlace<'_> {

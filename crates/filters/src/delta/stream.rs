@@ -109,7 +109,7 @@ pub fn apply_between(
     outcome.map(|()| header)
 }
 
-/// Blocks from one file to another.
+/// Reads blocks from one file, and writes them to another.
 struct Files<R, W> {
     source: Source<R>,
     output: OutputWords<W>,

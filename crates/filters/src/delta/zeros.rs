@@ -30,7 +30,7 @@ pub(super) fn find_gaps(base: &[u64], target: &[u64], gaps: &mut Vec<u32>) -> bo
 pub(super) fn set_zeros(words: &mut [u64], count: u32, code: Code, codes: &mut BitReader) -> Result<(), FileError> {
     let mut words = words.iter_mut();
     let (mut word, mut zeros) = (&mut 0, Ones::default());
-    // Number of zeros in the word that are already passed.
+    // Number of zeros of the word that have been passed.
     let mut rank = 0;
     for _ in 0..count {
         rank += codes.take_code(code)?.min(GAP_MAX);
@@ -46,17 +46,17 @@ pub(super) fn set_zeros(words: &mut [u64], count: u32, code: Code, codes: &mut B
     Ok(())
 }
 
-/// Maximum gap. A longer one is beyond the end of every block anyway.
+/// Maximum gap. A longer gap would end beyond every block anyway.
 const GAP_MAX: u64 = 1 << 32;
 
-/// A word, prepared for finding its n-th one.
+/// A word, prepared for finding its n-th set bit.
 ///
 /// The algorithm is from Sebastiano Vigna, *Broadword implementation of rank/select queries* (2008), with a table for
 /// the last byte.
 #[derive(Clone, Copy, Default)]
 struct Ones {
     word: u64,
-    /// Byte i: the number of ones in bytes 0 to i.
+    /// Byte i: the number of set bits in bytes 0 to i.
     sums: u64,
 }
 
@@ -77,11 +77,12 @@ impl Ones {
         self.sums >> 56
     }
 
-    /// Returns the position of the one with index `rank`, counted from 0. The word must have more than `rank` ones.
+    /// Returns the position of the set bit with index `rank`, counted from 0. The word must have more than `rank` set
+    /// bits.
     #[inline]
     fn select(self, rank: u64) -> u32 {
         const TOPS: u64 = UNITS << 7;
-        // Sets the top bit of each byte that ends before the one to find.
+        // Sets the top bit of each byte that ends before the set bit to find.
         let before = (((rank * UNITS) | TOPS) - self.sums) & TOPS;
         let shift = ((before >> 7).wrapping_mul(UNITS) >> 56) as u32 * 8;
         let in_byte = rank.wrapping_sub(self.sums << 8 >> shift) as usize % 8;
@@ -90,7 +91,7 @@ impl Ones {
     }
 }
 
-/// For each byte value, the positions of its ones.
+/// For each byte value, the positions of its set bits.
 const SELECT_IN_BYTE: [[u8; 8]; 256] = {
     let mut table = [[0; 8]; 256];
     let mut byte = 0;

@@ -6,7 +6,7 @@ use std::io;
 use super::HistoryError;
 use crate::Mismatch;
 
-/// The part that a checksum covers.
+/// The part of a file or a delta that a checksum covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Part {

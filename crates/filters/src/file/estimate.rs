@@ -60,7 +60,7 @@ fn of_one_line_counts(filter: &OneLineCounts) -> Estimates {
         let shares = used_shares(line);
         let share = shares[..rows::LAST_ROW].iter().sum::<f64>() / ROWS;
         used += share;
-        // A full line would give infinity, so it counts as having half a zero.
+        // A full line would give infinity, so half a cell is assumed to be zero.
         let zeros = (1.0 - share).max(0.5 / (ROWS * ROW_CELLS));
         keys += zeros.ln() / (1.0 - 1.0 / ROW_CELLS).ln() * ROWS / rows_per_key;
         rate += line_rate(&shares);

@@ -224,7 +224,7 @@ impl Header {
             self.fingerprint_bits,
         )?;
         ensure(self.kind.counts() || self.cell_bits == 1, "the cell width", self.cell_bits)?;
-        // A number below half the range of a u64 cannot overflow in the sums computed from it.
+        // Sums computed from a number below half the range of a u64 cannot overflow.
         let bits = self.cells.checked_mul(u64::from(self.cell_bits)).filter(|&bits| bits <= u64::MAX / 2);
         let bits = bits.ok_or_else(|| FileError::invalid("m", self.cells))?;
         let whole_lines = bits.is_multiple_of(LINE_BITS) && bits / LINE_BITS <= LINES_MAX as u64;
@@ -324,7 +324,7 @@ pub struct FieldWriter<'a, const N: usize> {
 }
 
 impl<'a, const N: usize> FieldWriter<'a, N> {
-    /// Starts at the first byte.
+    /// Creates a writer at the first byte of `bytes`.
     pub const fn new(bytes: &'a mut [u8; N]) -> Self {
         Self { bytes, filled: 0 }
     }
@@ -350,7 +350,7 @@ pub struct FieldReader<'a, const N: usize> {
 }
 
 impl<'a, const N: usize> FieldReader<'a, N> {
-    /// Starts at the first byte.
+    /// Creates a reader at the first byte of `bytes`.
     pub const fn new(bytes: &'a [u8; N]) -> Self {
         Self { bytes, taken: 0 }
     }

@@ -214,7 +214,8 @@ impl History {
         }
     }
 
-    /// Returns the history of the sum of two filters with these checksums. Fails if an origin would be counted twice.
+    /// Returns the history of the sum of two filters: one with this history and `checksum`, one with `other` and
+    /// `other_checksum`. Fails if an origin would be counted twice.
     pub(crate) fn joined(&self, checksum: u32, other: &Self, other_checksum: u32) -> Result<Self, HistoryError> {
         let (mut all, theirs) = (self.reached(checksum), other.reached(other_checksum));
         let twice = all.iter().find(|ours| theirs.iter().any(|their| their.origin == ours.origin));

@@ -20,12 +20,12 @@ pub(crate) fn crc32(bytes: &[u8]) -> u32 {
 pub struct Checksum(crc32fast::Hasher);
 
 impl Checksum {
-    /// Adds `bytes`.
+    /// Adds `bytes` to the checksum.
     pub fn add(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// Adds `words` in the byte order of a file.
+    /// Adds `words` to the checksum, in the byte order of a file.
     pub fn add_words(&mut self, words: &[u64]) {
         let mut output = OutputWords::new(io::sink());
         output.checksum = std::mem::take(self);
@@ -48,19 +48,19 @@ pub struct InputWords<R> {
 }
 
 impl<R: Read> InputWords<R> {
-    /// Starts with an empty checksum.
+    /// Creates a reader with an empty checksum.
     pub fn new(input: R) -> Self {
         Self { input, bytes: Vec::new(), checksum: Checksum::default() }
     }
 
-    /// Fills `bytes`.
+    /// Fills `bytes` from the input.
     pub fn take_bytes(&mut self, bytes: &mut [u8]) -> Result<(), FileError> {
         read_exactly(&mut self.input, bytes)?;
         self.checksum.add(bytes);
         Ok(())
     }
 
-    /// Fills `words`.
+    /// Fills `words` from the input.
     pub fn take(&mut self, words: &mut [u64]) -> Result<(), FileError> {
         for step in words.chunks_mut(STEP_WORDS) {
             self.bytes.resize(step.len() * 8, 0);
@@ -88,7 +88,7 @@ pub struct OutputWords<W> {
 }
 
 impl<W: Write> OutputWords<W> {
-    /// Starts with an empty checksum.
+    /// Creates a writer with an empty checksum.
     pub fn new(output: W) -> Self {
         Self { output, bytes: Vec::new(), checksum: Checksum::default() }
     }
@@ -118,7 +118,7 @@ impl<W: Write> OutputWords<W> {
     }
 }
 
-/// Fills `bytes`. Returns [`FileError::Truncated`] if the input ends too early.
+/// Fills `bytes` from the input. Returns [`FileError::Truncated`] if the input ends too early.
 pub(crate) fn read_exactly(input: &mut impl Read, bytes: &mut [u8]) -> Result<(), FileError> {
     input.read_exact(bytes).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => FileError::Truncated,

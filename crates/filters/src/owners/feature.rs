@@ -50,13 +50,13 @@ impl Part {
         self.0 as usize
     }
 
-    /// Returns the quarter in the low two bits.
+    /// Returns the quarter stored in the low two bits of `bits`.
     #[inline(always)]
     pub(super) const fn from_bits(bits: u8) -> Self {
         Self(bits & 3)
     }
 
-    /// Returns the quarter in two bits.
+    /// Returns the quarter as a number of two bits.
     #[inline(always)]
     pub(super) const fn bits(self) -> u8 {
         self.0

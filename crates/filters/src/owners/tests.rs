@@ -20,8 +20,8 @@ fn features_of(owner: u64) -> Vec<Feature> {
     fingerprints.map(|(i, fingerprint)| Feature { fingerprint, part: Part::of(i, FEATURES as usize) }).collect()
 }
 
-/// Asserts that every live slot lies in a line of a feature of its owner with the same check and part, where `features`
-/// returns the features of an owner. Returns the number of live slots.
+/// Asserts that every live slot belongs to a feature of its owner: the slot lies in a line of that feature, and has its
+/// check and part. `features` returns the features of an owner. Returns the number of live slots.
 fn assert_slots_are_their_owners(table: &OwnerTable, features: impl Fn(Owner) -> Vec<Feature>) -> usize {
     let lines = &table.lines;
     let mut live = 0;

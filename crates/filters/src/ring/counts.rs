@@ -38,10 +38,10 @@ pub struct CountsRing {
     pub(super) lines: Lines,
     pub(super) lanes: Lanes,
     pub(super) records: Records,
-    /// Number of keys in each lane whose count was 0 when first inserted: the distinct keys, except keys whose count
-    /// was already too high. Includes copies made when the ring grew.
+    /// For each lane, the number of keys whose count was 0 when they were first inserted: the distinct keys, except
+    /// those whose count was already too high. Includes copies made when the ring grew.
     pub(super) keys: [u64; LANES as usize],
-    /// Number of keys in each lane that are copies.
+    /// For each lane, the number of `keys` that are copies.
     pub(super) copied: [u64; LANES as usize],
     key_id: KeyId,
 }
@@ -55,7 +55,7 @@ pub struct Needs {
     pub record: bool,
 }
 
-/// The position of a key's cells.
+/// The positions of a key's cells.
 struct Place {
     /// Line and slot of each cell.
     slots: [(usize, usize); 4],

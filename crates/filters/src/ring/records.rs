@@ -195,8 +195,8 @@ impl Records {
         records.into_iter().for_each(|record| self.insert_or_unlist(lane, record));
     }
 
-    /// Drops the records of a lane that is no longer live, and clears a fraction of their lines: the share of `step` in
-    /// the ring's `cell_lines`.
+    /// Drops the records of a lane that is no longer live, and clears part of their lines: the same part that `step` is
+    /// of the ring's `cell_lines` lines.
     pub(super) fn expire(&mut self, lane: usize, step: Range<usize>, cell_lines: usize) {
         (self.held[lane], self.unlisted[lane]) = (0, 0);
         let lines = self.lane(lane);

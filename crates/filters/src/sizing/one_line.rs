@@ -1,4 +1,4 @@
-//! The exact false-positive rate of the one-line layout.
+//! The false-positive rate of the one-line layout.
 //!
 //! A key selects one of L lines at random, and ⌈k/2⌉ distinct positions in the first half of 256 bits and ⌊k/2⌋ in the
 //! second. Lines are small, so some contain many more keys than the mean, and these cause most false positives: the
@@ -121,7 +121,8 @@ impl LoadRates {
     }
 }
 
-/// Returns the rate of a check of `positions` in one half, for each load up to the load at which the rate is 1.
+/// Returns the rate of a check of `positions` positions in one half of a line, for each load up to the load at which
+/// the rate is 1.
 fn half_rates(positions: usize) -> Vec<f64> {
     let transitions = cover_probabilities(positions);
     // clear[u] is the probability that u of the checked positions are still clear.

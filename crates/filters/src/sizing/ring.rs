@@ -141,7 +141,7 @@ fn half_keys(keys_per_generation: u64, lines: u64) -> f64 {
 
 /// Returns the mean number of half-keys in a word that sets this fraction of bits, in a ring of `lines` lines.
 pub(crate) fn half_keys_by_fill(fill: f64, lines: usize) -> f64 {
-    // A full ring would give infinity, so it counts as having half a zero.
+    // A full ring would give infinity, so half a bit is assumed to be zero.
     let zeros = (1.0 - fill).max(0.5 / (lines as f64 * WORD_BITS));
     let set_by_one = -(f64::from(RING_POSITIONS_PER_LINE) * (-1.0 / WORD_BITS).ln_1p()).exp_m1();
     -zeros.ln() / set_by_one
