@@ -99,7 +99,7 @@ fn line_at(lines: &[Line], key: Fingerprint) -> &Line {
 }
 
 #[inline(always)]
-#[expect(unsafe_code, reason = "prefetching is a hint that only an intrinsic can give")]
+#[expect(unsafe_code, reason = "prefetching needs an intrinsic")]
 fn prefetch<const LEVEL: i32>(line: &Line) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch reads nothing and cannot fault; SSE is part of every x86-64.

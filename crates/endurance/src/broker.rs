@@ -59,7 +59,7 @@ impl Broker {
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(self.address).is_err() {
             if Instant::now() > deadline {
-                bail!("nats-server does not listen at {}", self.address);
+                bail!("nats-server does not listen on {}", self.address);
             }
             thread::sleep(Duration::from_millis(20));
         }

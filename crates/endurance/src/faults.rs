@@ -105,7 +105,7 @@ impl Deck {
             self.left.clone_from(&self.kinds);
             self.left.shuffle(&mut self.random);
         }
-        let fault = self.left.pop().expect("there are kinds");
+        let fault = self.left.pop().expect("there is at least one kind");
         (fault, self.random.random_range(0..nodes))
     }
 

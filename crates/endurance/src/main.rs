@@ -41,7 +41,7 @@ enum NetworkArgument {
     Nats,
 }
 
-#[expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for people")]
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let options = Options {

@@ -126,7 +126,7 @@ impl Node {
         let deadline = Instant::now() + PATIENCE;
         while process.try_wait()?.is_none() {
             if Instant::now() > deadline {
-                bail!("{} does not stop", self.folder.display());
+                bail!("{} did not stop", self.folder.display());
             }
             thread::sleep(Duration::from_millis(10));
         }
@@ -234,7 +234,7 @@ impl Node {
     /// Queries the number of recipients of message `number` over DCC. Tries three times, because datagrams may be lost.
     pub(crate) fn total(&self, number: u64) -> Result<u32> {
         let found = (0..3).find_map(|_| self.dcc(3, 0, number));
-        found.map(|[current, _]| current).with_context(|| format!("{} does not answer", self.folder.display()))
+        found.map(|[current, _]| current).with_context(|| format!("{} did not answer", self.folder.display()))
     }
 
     /// Returns the totals after and before a DCC request; `None` if no answer arrives.

@@ -33,7 +33,7 @@ pub(crate) fn take(bytes: &mut &[u8], field: &'static str) -> Result<u64, FileEr
             return Ok(value);
         }
     }
-    unreachable!("the loop returns at the last byte at the latest")
+    unreachable!("the loop returns no later than at the last byte")
 }
 
 #[cfg(test)]

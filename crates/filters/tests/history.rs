@@ -161,7 +161,7 @@ fn a_delta_is_applied_once_and_in_its_place() {
     let partly = HistoryError::PartlyApplied { origin, base: 1, target: 3, reached: 2 };
     assert_eq!(refusal(&later, &both), partly);
     let last = apply(&later, &two).unwrap();
-    assert!(apply(&all, &both).unwrap() == last, "one delta over both steps leads to the same");
+    assert!(apply(&all, &both).unwrap() == last, "one delta over both steps leads to the same state");
     let twice = HistoryError::AlreadyApplied { origin, base: 1, target: 2, reached: 3 };
     assert_eq!(refusal(&last, &one), twice);
 }

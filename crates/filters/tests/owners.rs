@@ -242,7 +242,7 @@ fn a_feature_given_twice_is_stored_once() {
     let pool = keys(0, 20);
     let twice = [&pool[..], &pool[..]].concat();
     let added = table.add(&features(&twice), 48);
-    assert_eq!((added.stored, added.refused), ([10, 10, 0, 0], 0), "with the part it has first");
+    assert_eq!((added.stored, added.refused), ([10, 10, 0, 0], 0), "with its first part");
     assert_eq!(table.extend(added.owner, &features(&twice), 48).stored, [0; PARTS]);
     assert_eq!(votes_for(&table, &pool, added.owner), [10, 10, 0, 0]);
     assert_eq!(table.remove(&twice, added.owner), 20);

@@ -217,7 +217,7 @@ fn assert_snapshot_is_the_beginning<S: Subject>(before: &[Change], meanwhile: &[
     assert_eq!(subject.logged_lines(), 0);
     let mut input = &bytes[..];
     let mut restored = S::restore(&mut input, LIMIT_BYTES).unwrap();
-    assert!(input.is_empty(), "all was read");
+    assert!(input.is_empty(), "all bytes were read");
     assert_eq!(restored, beginning);
     // The restored structure behaves like the original afterwards, and writing the snapshot did not affect the
     // original.

@@ -53,8 +53,8 @@ fn write_again(request: &Request<'_>) {
     let mut out = Vec::new();
     client::encode(&request.header, &ask, &mut out, |_| signature(request.frame()));
     let Request { header: Header { version, sender, numbers }, ask: again, .. } =
-        Request::decode(&out).expect("our own");
+        Request::decode(&out).expect("our own request can be decoded");
     assert_eq!((version, sender, numbers), (request.header.version, request.header.sender, request.header.numbers));
-    assert_eq!(again, Request::decode(request.frame()).expect("read before").ask);
+    assert_eq!(again, Request::decode(request.frame()).expect("it was decoded before").ask);
     assert_eq!(out.len(), request.frame().len());
 }

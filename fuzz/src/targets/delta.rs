@@ -24,7 +24,7 @@ pub(crate) fn fuzz(input: &[u8]) {
 fn empty(shape: u8) -> StoredFilter {
     let key_id = key().id();
     let hash = |cells, hashes| FingerprintHash::new(cells, hashes, 40, key_id);
-    let counting = |cells, bits| CountingFilter::new(hash(cells, 3), Extension::Refined, bits).expect("a sound shape");
+    let counting = |cells, bits| CountingFilter::new(hash(cells, 3), Extension::Refined, bits).expect("a valid shape");
     match shape % 8 {
         0 => StoredFilter::OneLineMembership(OneLineFilter::new(3, 6, 32, key_id)),
         1 => StoredFilter::OneLineMembership(OneLineFilter::new(600, 16, 64, key_id)),

@@ -10,7 +10,7 @@ use bruit_protocols::fuzzy::{
 
 static SERVER: LazyLock<Keypair> = LazyLock::new(|| Keypair::from_secret([7; 32]));
 static CLIENT: LazyLock<Keypair> = LazyLock::new(|| Keypair::from_secret([8; 32]));
-static SHARED: LazyLock<SharedKey> = LazyLock::new(|| SERVER.shared_key(&CLIENT.public()).expect("an ordinary key"));
+static SHARED: LazyLock<SharedKey> = LazyLock::new(|| SERVER.shared_key(&CLIENT.public()).expect("a valid key"));
 
 pub(crate) fn fuzz(bytes: &[u8]) {
     let Some((&kind, bytes)) = bytes.split_first() else { return };

@@ -23,9 +23,9 @@ pub(crate) fn fuzz(input: &[u8]) {
 }
 
 fn conversation() -> Conversation {
-    let epochs = vec!["7542-10".parse().expect("sound"), "9911-10".parse().expect("sound")];
-    let terms = Terms::new(50, epochs, 2).expect("sound terms");
-    Conversation::new(Arc::new(terms), ServerList::new(vec!["127.0.0.1".to_owned()]).expect("a sound list"))
+    let epochs = vec!["7542-10".parse().expect("a valid epoch"), "9911-10".parse().expect("a valid epoch")];
+    let terms = Terms::new(50, epochs, 2).expect("valid terms");
+    Conversation::new(Arc::new(terms), ServerList::new(vec!["127.0.0.1".to_owned()]).expect("a valid list"))
 }
 
 /// Performs the requested actions until there are none.

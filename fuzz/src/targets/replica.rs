@@ -36,7 +36,7 @@ pub(crate) fn fuzz(input: &[u8]) {
 
 fn refused_or<T>(result: Result<T, ReplicaError>) {
     if let Err(error) = result {
-        assert!(!error.to_string().is_empty(), "a reason");
+        assert!(!error.to_string().is_empty(), "an error has a message");
     }
 }
 
@@ -69,7 +69,7 @@ fn good_front() -> Vec<u8> {
         front.extend(number.to_le_bytes());
     }
     let sizes = BookSizes { spam_lines: 64, revoked_lines: 64, claim_lines: 64, bulk_lines: 64 };
-    let realm = Realm::new(FingerprintKey::narrow([3; 16]), 86_400, 3_600, sizes).expect("a realm");
+    let realm = Realm::new(FingerprintKey::narrow([3; 16]), 86_400, 3_600, sizes).expect("a valid realm");
     realm.encode(&mut front);
     front.resize(FRONT_BYTES, 0);
     front

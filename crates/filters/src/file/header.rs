@@ -357,7 +357,7 @@ impl<'a, const N: usize> FieldReader<'a, N> {
 
     /// Returns the next field.
     pub fn take<const M: usize>(&mut self) -> [u8; M] {
-        let field = self.bytes[self.taken..].first_chunk().expect("the fields fit the header");
+        let field = self.bytes[self.taken..].first_chunk().expect("the fields fit in the header");
         self.taken += M;
         *field
     }
