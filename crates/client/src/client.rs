@@ -20,7 +20,7 @@ use crate::error::ClientError;
 /// Maximum length of a response body.
 pub const ANSWER_BYTES_MAX: u64 = 4 << 20;
 
-/// Maximum length of the text shown from an unexpected response.
+/// Maximum number of characters that an error message quotes from a response or from the cause of a failure.
 const SHOWN_CHARS_MAX: usize = 300;
 
 /// A client for one server.
@@ -117,7 +117,7 @@ impl Client {
         self.send(Method::POST, "/v1/check", subject)
     }
 
-    /// Checks a message with the recipients and the threshold of `options`.
+    /// Checks a message. `options` can count recipients first and override the threshold.
     ///
     /// # Errors
     /// [`ClientError`] if there is no valid response.
@@ -153,7 +153,7 @@ impl Client {
         self.send(Method::POST, "/v1/revoke", subject)
     }
 
-    /// Teaches the server a good message.
+    /// Teaches the server that a message is good.
     ///
     /// # Errors
     /// [`ClientError`] if the message was not learned, or if the result is unknown.
@@ -242,7 +242,7 @@ impl Client {
         let AccountName { protocol, name } = named;
         let path = format!("/v1/accounts?protocol={}&name={}", percent_encoded(protocol), percent_encoded(name));
         let page: AccountPage = self.get(&path)?;
-        page.accounts.into_iter().next().ok_or_else(|| self.malformed("a page without the account"))
+        page.accounts.into_iter().next().ok_or_else(|| self.malformed("it does not contain the account"))
     }
 
     /// Registers an account.
@@ -326,7 +326,7 @@ impl Client {
         }
     }
 
-    /// Converts an I/O error. For a truncated body, ureq returns an I/O error that wraps an error of ureq.
+    /// Converts an I/O error. For a truncated body, ureq returns an I/O error that wraps one of ureq's own errors.
     fn io_failure(&self, error: &io::Error) -> ClientError {
         let server = self.server.clone();
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());
@@ -351,7 +351,7 @@ fn is_address(text: &str) -> bool {
     is_known && has_host && !has_name && uri.query().is_none() && !text.contains('#')
 }
 
-/// Reads the problem from a refusal. A refusal by a proxy in front of the server has only a status.
+/// Returns the problem described in a refusal. If a proxy in front of the server refused, there is only a status.
 fn problem(answer: &Response<Body>, body: &[u8]) -> Problem {
     let status = answer.status();
     let is_problem =
@@ -376,7 +376,7 @@ fn percent_encoded(text: &str) -> String {
     text.bytes().map(encoded).collect()
 }
 
-/// Truncates a text for display.
+/// Truncates a text for an error message.
 fn shown(text: &str) -> String {
     text.chars().take(SHOWN_CHARS_MAX).collect()
 }

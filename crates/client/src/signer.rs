@@ -1,4 +1,4 @@
-//! Choice of the signatures to send for a message, depending on the purpose.
+//! Chooses which signatures of a message to send, depending on the purpose of the request.
 
 use bruit_protocols::http::Subject;
 use bruit_signatures::razor::Ep4;
@@ -16,7 +16,7 @@ pub struct Signer {
     /// True to send the address in the `From` field and the mailing list in the `List-Id` field.
     pub names_sender: bool,
     /// True to send an outline of the message, so that the server judges the message as a whole. Without an outline,
-    /// the server judges exactly the signatures of these schemes.
+    /// the server treats the request as a set of separate signatures.
     pub outlines: bool,
 }
 
@@ -29,14 +29,14 @@ pub enum Purpose {
     Claim,
 }
 
-/// A set of schemes, and whether it includes the features of near replicas.
+/// A set of schemes. It may include the features used to find near replicas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schemes {
     signatures: Vec<Scheme>,
     replicas: bool,
 }
 
-/// Names of schemes and of groups of schemes.
+/// The names of schemes and groups of schemes, each with the signature schemes that it selects.
 const NAMES: &[(&str, &[Scheme])] = &[
     ("exact", &[Scheme::Exact]),
     ("attachment", &[Scheme::Attachment]),
@@ -52,9 +52,9 @@ const NAMES: &[(&str, &[Scheme])] = &[
 impl Purpose {
     /// Returns the schemes that are sent by default.
     ///
-    /// Claims omit links and Razor's e8 signatures, which consist of a domain and a length, because legitimate mail
-    /// shares them. Checks include them, because other reporters may have evidence about them. From the other
-    /// signatures of a claim, the server chooses those that identify the message.
+    /// Claims omit Razor's e8 signatures (a domain and a length), because legitimate mail shares them, and DCC's
+    /// checksums. Checks include both, because other reporters may have evidence about them. Neither includes links
+    /// (`url`). From the other signatures of a claim, the server chooses those that identify the message.
     #[must_use]
     pub fn schemes(self) -> Schemes {
         let names: &[&str] = match self {
@@ -71,7 +71,7 @@ impl Schemes {
         NAMES.iter().map(|(name, _)| *name)
     }
 
-    /// Returns the schemes with a name such as `razor`.
+    /// Returns the schemes that `name` stands for, such as `razor`, or `None` if the name is unknown.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let (name, schemes) = NAMES.iter().find(|(known, _)| *known == name)?;
@@ -102,7 +102,7 @@ impl Schemes {
 }
 
 impl Signer {
-    /// Creates a signer with the default schemes for a purpose. It includes the sender only in a check.
+    /// Creates a signer with the default schemes for a purpose. The sender is included only for checks.
     #[must_use]
     pub fn new(purpose: Purpose) -> Self {
         Self {
@@ -114,11 +114,11 @@ impl Signer {
         }
     }
 
-    /// Computes the subject of a message.
+    /// Computes the subject of a request about `message`.
     #[must_use]
     pub fn subject(&self, message: &[u8]) -> Subject {
         let context = Context { ep4: self.ep4.clone(), ..Context::default() };
-        // Only claims need the kinds of Razor's parts.
+        // Only claims need to know what kind of piece each Razor part is.
         let wanted = Wanted { razor_pieces: self.purpose == Purpose::Claim, ..self.schemes.wanted() };
         let mut signed = sign(message, &wanted, &context);
         signed.outline = signed.outline.filter(|_| self.outlines);
