@@ -6,7 +6,7 @@
 //! module has no access to passwords. [`whitelist`] parses the file of checksums with fixed counts.
 //!
 //! Malformed requests get no reply: [`Request::decode`] returns `None`. Versions 6 to 12 are supported. A NOP of an
-//! older or newer version is also answered, because clients negotiate the version in this way. Greylisting is not
+//! older or newer version is also answered, because clients negotiate the version with NOPs. Greylisting is not
 //! supported.
 
 mod counts;

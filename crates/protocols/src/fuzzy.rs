@@ -6,7 +6,7 @@
 //! ```text
 //! request  plain      command 76 | shingles 256, or none | extensions
 //!          encrypted  "rsfe" | key id 8 | client's key 32 | nonce 24 | MAC 16 | the above, encrypted
-//! reply    plain      96 bytes; the first 16 of them to version 3
+//! reply    plain      96 bytes; to a client of version 3, only the first 16
 //!          encrypted  nonce 24 | MAC 16 | the above, encrypted
 //! ```
 //!
@@ -54,7 +54,7 @@ pub const CODE_FORBIDDEN: i32 = 403;
 /// The request cannot be executed now, but may succeed later.
 pub const CODE_UNAVAILABLE: i32 = 503;
 
-/// The digest cannot be written.
+/// The digest is whitelisted and cannot be written.
 pub const CODE_SKIPPED: i32 = 401;
 
 /// Splits off the leading `N` bytes.

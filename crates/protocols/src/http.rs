@@ -1,6 +1,6 @@
 //! The JSON of our own HTTP interface: requests and answers.
 //!
-//! Client and server share these types. The module uses neither sockets nor the books. Signatures have the text form
+//! Client and server share these types. The module uses no sockets and no stored data. Signatures have the text form
 //! that `bruit sign` prints. The features of a text, used to find near replicas, are little-endian 8-byte numbers in
 //! base64. Times are Unix seconds, and absent values are omitted. Requests with unknown fields are refused. Later
 //! versions may add fields to answers, and clients must ignore fields that they do not know.

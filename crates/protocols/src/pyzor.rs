@@ -30,8 +30,8 @@ pub use digest::{DIGEST_BYTES, Digest};
 pub use reply::{Body, Code, Reply, Times};
 pub use request::{Op, Request};
 
-/// Maximum number of bytes that are read of a datagram, as in the original server. A line that may extend beyond them
-/// is ignored.
+/// Maximum number of bytes read from a datagram, as in the original server. A line that may extend beyond them is
+/// ignored.
 pub const FRAME_BYTES_MAX: usize = 8192;
 
 /// Maximum number of digests in a request: as many as fit if every digest has the shortest possible line.

@@ -1,9 +1,9 @@
 //! Razor 2, as spoken by `razor-agents` and SpamAssassin's plug-in.
 //!
-//! A server creates a [`Conversation`] per connection, passes the received bytes to it, and performs its actions: look
-//! up signatures, write a claim to disk, send a reply. A conversation uses no socket and no clock, creates no
-//! challenges and has no access to accounts. It enforces the order of requests, and the limits defined by the constants
-//! of this module.
+//! A server creates a [`Conversation`] per connection, passes the received bytes to it, and performs the actions that
+//! it returns: look up signatures, write a claim to disk, send a reply. A conversation uses no socket and no clock,
+//! creates no challenges and has no access to accounts. It enforces the order of requests, and the limits defined by
+//! the constants of this module.
 //!
 //! ```text
 //! bytes ──► frame ──► sis, request ──► Conversation ──► Action: check, report, … , reply, close

@@ -1,4 +1,4 @@
-//! DCC transcripts of the real programs, malformed input, and properties.
+//! Tests of DCC: transcripts of the real programs, malformed input, and properties of arbitrary input.
 
 mod transcript;
 
@@ -38,7 +38,7 @@ fn signature(password: &str, frame: &[u8]) -> [u8; SIGNATURE_BYTES] {
     Md5::digest([&padded[..], frame].concat()).into()
 }
 
-/// Returns the password that signed the transcripts, by sender.
+/// Returns the password with which the transcript in file `name` was signed, or `None` for an unsigned one.
 fn password(name: &str) -> Option<&'static str> {
     match name {
         "anonymous.txt" | "version-8.txt" => None,

@@ -1,4 +1,4 @@
-//! Pyzor transcripts of the real programs, malformed input, and properties.
+//! Tests of Pyzor: transcripts of the real programs, malformed input, and properties of arbitrary input.
 
 mod transcript;
 

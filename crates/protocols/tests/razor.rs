@@ -1,5 +1,5 @@
-//! Conversations: byte-for-byte transcripts of real clients, refused input, and independence from the splitting of the
-//! input.
+//! Tests of conversations: byte-for-byte transcripts of real clients, refused input, and the same result however the
+//! input is split.
 
 mod razor_transcripts;
 
@@ -34,7 +34,7 @@ fn authenticated() -> Conversation {
     conversation
 }
 
-/// Returns the answers of a server without data that accepts every user.
+/// Returns the answers of a server that has no data and accepts every user.
 fn decide(action: &Action) -> Vec<Reply> {
     match action {
         Action::Check(signatures) => vec![Reply::NotSpam; signatures.len()],

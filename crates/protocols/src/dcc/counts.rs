@@ -1,4 +1,4 @@
-//! Recipient counts and the special values among them.
+//! Recipient counts, some values of which have a special meaning.
 
 use std::cmp::Ordering;
 
@@ -7,9 +7,9 @@ use super::items::Kind;
 /// Maximum number of recipients in one report.
 pub const TARGETS_MAX: u32 = 2000;
 
-/// Bit of a report in which the client declares the message spam.
+/// Bit that is set in a report if the client declares the message spam.
 const SPAM_BIT: u32 = 1 << 24;
-/// Bit of a report that repeats an earlier one, because the sender's reputation made the message spam.
+/// Bit that is set in a report that repeats an earlier one because the sender's reputation made the message spam.
 const SECOND_BIT: u32 = 1 << 25;
 
 /// A total on the wire: a number or a special value.
@@ -19,7 +19,7 @@ pub struct Count(u32);
 /// Totals for one checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Totals {
-    /// Total that includes this report.
+    /// Total including this report.
     pub current: Count,
     /// Total before this report.
     pub previous: Count,
@@ -43,7 +43,7 @@ impl Count {
     pub const OK: Self = Self(0xff_fff1);
     /// Half whitelisted.
     pub const OK2: Self = Self(0xff_fff2);
-    /// Invalid. As the previous total, it means that the server does not keep this kind.
+    /// Invalid. In place of the previous total, it means that the server does not keep checksums of this kind.
     pub const INVALID: Self = Self(0x0100_0000);
 
     /// Creates a count from a number, saturating at [`TOO_MANY`](Self::TOO_MANY).
@@ -97,7 +97,8 @@ impl Totals {
 }
 
 impl Kind {
-    /// Returns true if servers count this kind. Other kinds change with every message, or do not depend on its text.
+    /// Returns true if servers count this kind. Checksums of other kinds change with every message, or do not depend on
+    /// its text.
     #[must_use]
     pub const fn is_kept(self) -> bool {
         matches!(self, Self::Body | Self::Fuz1 | Self::Fuz2)

@@ -1,4 +1,4 @@
-//! Header and signature, common to all frames.
+//! The header and the signature, which all frames have.
 
 use std::ops::RangeInclusive;
 
@@ -86,7 +86,8 @@ impl Header {
         out.extend_from_slice(&signature);
     }
 
-    /// Returns the header of a reply. Its version is that of the request, clamped to the supported versions.
+    /// Returns the header of the reply by the server with the ID `server`. Its version is that of the request, clamped
+    /// to the supported versions.
     pub(super) fn of_reply(&self, server: u32) -> Self {
         Self { version: self.version.clamp(VERSION_MIN, VERSION_MAX), sender: server, numbers: self.numbers }
     }

@@ -72,7 +72,7 @@ impl Kind {
         Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
     }
 
-    /// Name in headers, logs and configuration.
+    /// Returns the name used in headers, logs and the configuration.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -114,7 +114,7 @@ impl<'f> Items<'f> {
         Some(Self(items))
     }
 
-    /// Number of items, at most [`ITEMS_MAX`].
+    /// Returns the number of items, at most [`ITEMS_MAX`].
     #[must_use]
     pub const fn len(&self) -> usize {
         self.0.len()

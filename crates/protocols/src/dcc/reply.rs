@@ -49,8 +49,9 @@ pub struct Brand {
 }
 
 impl Reply<'_> {
-    /// Appends the reply to a request with this header. `server` is our ID. `sign` computes the signature over the
-    /// frame so far, with the password that verified the request or else with [`Header::unauthenticated`].
+    /// Appends the reply to a request with this header. `server` is our ID. `sign` receives the frame so far and
+    /// returns its signature. It uses the password that verified the request, or [`Header::unauthenticated`] if there
+    /// is none.
     pub fn encode(
         &self,
         request: &Header,

@@ -16,7 +16,7 @@ pub const FRAME_BYTES_MAX: usize = 44 + ITEMS_MAX * ITEM_BYTES;
 /// Versions in which a NOP is answered.
 const NOP_VERSIONS: RangeInclusive<u8> = super::frame::VERSION_MIN..=32;
 
-/// Number of leading bytes that are equal in all retransmissions of a frame: those before the transmission number.
+/// Number of leading bytes that are the same in all retransmissions of a frame: those before the transmission number.
 const DUPLICATE_KEY_BYTES: usize = 20;
 
 /// Maximum length of the variable part of an administrative request.
@@ -44,7 +44,8 @@ pub struct Request<'f> {
     pub ask: Ask<'f>,
 }
 
-/// A requested operation. Clients pass the items as a slice.
+/// A requested operation. `I` holds the items: [`Items`] in a decoded request, a slice in a request that a client
+/// encodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask<'f, I = Items<'f>> {
     /// No operation. Used to measure the round-trip time and to negotiate the version.

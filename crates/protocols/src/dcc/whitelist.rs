@@ -42,7 +42,7 @@ pub struct Entry {
     pub value: Count,
 }
 
-/// A line that could not be parsed.
+/// The reason why a line could not be parsed, with the line number.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {problem}")]
 pub struct WhitelistError {

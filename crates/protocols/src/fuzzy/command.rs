@@ -13,7 +13,7 @@ pub struct Command {
     pub version: Version,
     /// Requested operation.
     pub operation: Operation,
-    /// Number of the list, such as that for spam. The clients of a storage agree on the meaning of each number.
+    /// Number of a list, such as the one for spam. The clients of a storage agree on the meaning of each number.
     pub flag: u8,
     /// The weight to write; 0 in a check.
     pub value: i32,

@@ -46,7 +46,7 @@ pub const SEALED_REQUEST_BYTES_MIN: usize = HEADER_BYTES + COMMAND_BYTES;
 /// Maximum length of a message that can be encrypted.
 pub const MESSAGE_BYTES_MAX: usize = DATAGRAM_BYTES_MAX - HEADER_BYTES;
 
-/// Number of keystream bytes before the part that encrypts.
+/// Number of keystream bytes before the part that encrypts the message.
 const STREAM_HEAD_BYTES: usize = 64;
 
 /// Offset of the keystream in a [`Buffer`], chosen so that the message has the same offset as in a request.
@@ -89,7 +89,7 @@ pub enum OpenError {
     Length(usize),
 }
 
-/// The message is longer than [`MESSAGE_BYTES_MAX`].
+/// The reason why a message cannot be encrypted: it is longer than [`MESSAGE_BYTES_MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("message of {0} bytes is too long: an encrypted datagram holds at most {MESSAGE_BYTES_MAX}")]
 pub struct SealError(pub usize);
@@ -121,7 +121,7 @@ impl SharedKey {
         Self(hchacha::<R20>(point.into(), &[0; 16].into()).into())
     }
 
-    /// Decrypts the command in a request, on the server.
+    /// Decrypts the command in a request, as the server does.
     ///
     /// # Errors
     /// Returns [`OpenError`] if the request was not encrypted with this key.
@@ -137,7 +137,7 @@ impl SharedKey {
         buffer.0.get(NONCE_START..HEADER_BYTES + plain.len()).unwrap_or_default()
     }
 
-    /// Encrypts a client's command, including its extensions, to the server's key with this ID.
+    /// Encrypts a client's command, including its extensions, for the server whose key has the ID `server`.
     ///
     /// # Errors
     /// Returns [`SealError`] if the command is longer than [`MESSAGE_BYTES_MAX`].
@@ -158,7 +158,7 @@ impl SharedKey {
         buffer.0.get(..HEADER_BYTES + command.len()).ok_or(SealError(command.len()))
     }
 
-    /// Decrypts the reply in a datagram, on the client.
+    /// Decrypts the reply in a datagram, as the client does.
     ///
     /// # Errors
     /// Returns [`OpenError`] if the reply was not encrypted with this key.

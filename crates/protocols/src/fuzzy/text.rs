@@ -1,6 +1,6 @@
 //! Text form of keys: 52 characters of base 32 in rspamd's alphabet, or 64 hex digits.
 //!
-//! Bits are taken from the low end of both characters and bytes, so the last character holds one bit of the key.
+//! In characters as well as in bytes, the low bits come first, so the last character holds only one bit of the key.
 
 /// Reason why a text is not a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,7 +68,7 @@ fn decode_base32(text: &str) -> Result<[u8; 32], KeyTextError> {
             (bits, count) = (bits >> 8, count - 8);
         }
     }
-    // 52 characters have 260 bits, so some must be zero.
+    // 52 characters encode 260 bits, four more than a key has. Those four must be zero.
     if bits == 0 { Ok(key) } else { Err(KeyTextError::TooLarge) }
 }
 

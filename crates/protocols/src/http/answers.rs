@@ -58,8 +58,8 @@ pub struct Checked {
     pub coverage: u8,
     /// Number of recipients counted, including those of this request.
     pub bulk_count: u32,
-    /// Number of recipients from which a message is bulk, set by the request or else by the server. Older servers omit
-    /// it.
+    /// Number of recipients at which a message becomes bulk, set by the request or else by the server. Older servers
+    /// omit it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bulk_threshold: Option<u32>,
     /// Number of recipients that this request added to the total. Present only if the request counts recipients.

@@ -39,9 +39,9 @@ pub struct ExplainedSignature {
     /// `operator` or `protocol`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whitelisted: Option<String>,
-    /// Generations in which the signature is listed, by age in epochs. The current generation is 0.
+    /// Ages, in epochs, of the generations in which the signature is listed. The current generation has age 0.
     pub listed: Vec<u32>,
-    /// Generations in which the signature is revoked, by age in epochs.
+    /// Ages, in epochs, of the generations in which the signature is revoked.
     pub revoked: Vec<u32>,
     /// True if the signature is listed despite a revocation, because the later reports had more weight.
     pub reinstated: bool,

@@ -35,7 +35,8 @@ pub struct PeerStatus {
     pub clock_skew_seconds: Option<i64>,
     /// Seconds since the heads of the peer last changed. A running server changes them every 2.5 seconds.
     pub silent_seconds: u64,
-    /// Number of segments that the peer has and this server lacks, including those of generations not live here.
+    /// Number of segments that the peer has and this server lacks, including segments of generations that are not live
+    /// on this server.
     pub lag_segments: u64,
     /// Seconds since this server last had all segments of the peer.
     pub lag_seconds: u64,

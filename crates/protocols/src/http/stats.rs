@@ -44,7 +44,7 @@ pub struct TrustPolicy {
     pub suspect_score: f64,
     /// Number of groups required to suspect a signature.
     pub suspect_groups: u32,
-    /// Number of anchored reports from which unanchored revocations can no longer prevent a listing.
+    /// Number of anchored reports at which unanchored revocations can no longer prevent a listing.
     pub anchors_beyond_doubt: u32,
     /// Seconds from the time when a signature is first seen until its claims are settled.
     pub settle_after_seconds: u64,
@@ -125,7 +125,7 @@ pub struct Store {
     pub segments: u64,
     /// Sequence numbers of the last events in the retained snapshots.
     pub snapshots: Vec<u64>,
-    /// Number of events that wait to be written.
+    /// Number of events waiting to be written.
     pub waiting_events: u64,
     /// Reason why the store accepts no events, if it has failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

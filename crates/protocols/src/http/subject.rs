@@ -15,8 +15,8 @@ pub use bruit_signatures::sender::SENDER_BYTES_MAX;
 /// Maximum number of signatures in one request.
 pub const SIGNATURES_MAX: usize = 256;
 
-/// Maximum number of features of each kind in one request. At most 256 KiB of text are read. The number of words in
-/// them is less than a third of that number, and each word makes at most three pairs.
+/// Maximum number of features of each kind in one request. At most 256 KiB of a text are read. They contain fewer than
+/// 256 Ki / 3 words, and each word forms at most three pairs.
 pub const FEATURES_MAX: usize = 1 << 18;
 
 /// Maximum length of a request: the features in base64, plus 256 KiB for everything else.
@@ -42,7 +42,7 @@ pub struct Subject {
     /// Signatures, at most [`SIGNATURES_MAX`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub signatures: Vec<NamedSignature>,
-    /// The text, for near replicas.
+    /// The features of the text, used to find near replicas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<Text>,
     /// The composition of the message. Without it, the request is about separate signatures: in a check, each signature
@@ -261,7 +261,8 @@ fn encode(features: &[u64]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Decodes the numbers of a list. Duplicates are an error, because they would count for more than one pair of words.
+/// Decodes the numbers of a list. Duplicates are an error, because a repeated number would count as several pairs of
+/// words.
 fn decode(text: &str) -> Result<Vec<u64>, SubjectError> {
     if text.len() > FEATURES_TEXT_MAX {
         return Err(SubjectError::TooManyFeatures);

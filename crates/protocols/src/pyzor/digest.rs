@@ -19,8 +19,8 @@ pub(super) fn read(digits: &[u8]) -> Option<Digest> {
     (wrong < 16).then_some(digest)
 }
 
-/// Returns the value of a hex digit, or at least 16 for any other byte. The code has no branches, because digits are
-/// unpredictable.
+/// Returns the value of a hex digit, or at least 16 for any other byte. The code has no branches, because the CPU
+/// cannot predict branches on random digits.
 const fn value(digit: u8) -> u8 {
     let decimal = digit.wrapping_sub(b'0');
     let letter = (digit | 0x20).wrapping_sub(b'a');

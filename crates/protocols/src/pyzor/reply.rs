@@ -18,7 +18,7 @@ pub enum Code {
     Ok,
     /// 400: no version, or an invalid digest.
     BadRequest,
-    /// 401: an unknown user, a wrong signature, or a timestamp too far from ours.
+    /// 401: an unknown user, a wrong signature, or a timestamp too far from the server's time.
     Unauthorized,
     /// 403: the user lacks the right, or the operation is unknown.
     Forbidden,
@@ -103,7 +103,7 @@ impl Code {
         }
     }
 
-    /// Returns the text of the reply before the value of `Thread`.
+    /// Returns the beginning of the reply, up to the value of `Thread`.
     const fn head(self) -> &'static str {
         match self {
             Self::Ok => "Code: 200\nDiag: OK\nPV: 2.1\nThread: ",

@@ -188,7 +188,7 @@ impl<'f> Request<'f> {
 
     /// Replaces `out` with a key shared by a request and its retransmissions: operation, user, time, thread and
     /// digests. For an anonymous request, the caller adds the source address, because unrelated clients may send the
-    /// same values. A signed request is the same from any address.
+    /// same values. For a signed request, the address does not matter.
     pub fn duplicate_key(&self, out: &mut Vec<u8>) {
         out.clear();
         out.push(self.op.map_or(0, |op| op as u8 + 1));

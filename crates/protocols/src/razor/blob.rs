@@ -39,7 +39,7 @@ pub(super) struct Announced {
     /// Parameters of all announced signatures. A client uses only one set of parameters at a time.
     ep4: Option<Ep4>,
     signatures: Vec<Announcement>,
-    /// Incomplete outline of a mail whose parts need several blobs.
+    /// Outline, so far, of a mail whose parts need several blobs.
     begun: Option<Outline>,
 }
 
@@ -70,7 +70,7 @@ struct Announcement {
     is_wanted: bool,
 }
 
-/// A blob does not match the announcement.
+/// The reason why a blob is refused: it does not match the announcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NotAnnounced;
 

@@ -77,7 +77,7 @@ pub struct Conversation {
     decoder: Decoder,
     identity: Identity,
     announced: Announced,
-    /// True until the first bytes arrive. A client may send a greeting only then.
+    /// True until the first frame has been received. Only the first frame may be a greeting.
     is_first: bool,
     /// True if bytes arrived that no Razor client sends.
     is_foreign: bool,
@@ -121,7 +121,7 @@ enum Phase {
 struct Question {
     subject: Subject,
     form: Form,
-    /// The answers so far. `None` means that the caller decides.
+    /// The answers so far, or `None` for a request that the caller has to answer.
     slots: Vec<Option<Reply>>,
 }
 
@@ -136,7 +136,7 @@ enum Subject {
     Challenge { user: Vec<u8> },
     /// Determines whether the user is authenticated.
     Verify { user: Vec<u8> },
-    /// Confirms that a blob was accepted.
+    /// Allows only further blobs from now on, whatever the answer is.
     Bodies,
 }
 

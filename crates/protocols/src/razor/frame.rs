@@ -1,9 +1,9 @@
 //! Frames: request boundaries in the bytes of a connection.
 //!
-//! The first byte of a line decides. A line that begins with `-` starts a batch, which ends with a line consisting of
-//! `.`. Any other line is a single request. If a value in the first line of a batch is a bare `*`, all bytes up to
-//! CR LF `.` CR LF are that value, a blob. Lines may end in a bare LF; a blob may not, because LF `.` LF can occur in a
-//! mail.
+//! The first byte of a line determines the kind of frame. A line that begins with `-` starts a batch, which ends with a
+//! line consisting of `.`. Any other line is a single request. If a value in the first line of a batch is a bare `*`,
+//! all bytes up to CR LF `.` CR LF are that value, a blob. Lines may end in a bare LF; a blob may not, because LF `.`
+//! LF can occur in a mail.
 //!
 //! Bytes may arrive in pieces of any size. Each arrival rescans at most one line.
 
@@ -182,7 +182,7 @@ impl Decoder {
     }
 
     /// Returns true if another line of this length would exceed the batch limits. A batch with a template has one line
-    /// more than requests.
+    /// more than it has requests.
     fn is_too_long(&self, bytes: usize, progress: Progress) -> bool {
         matches!(progress, Progress::Batch { lines } if lines > BATCH_LINES_MAX + 1 || self.scanned + bytes > BATCH_BYTES_MAX)
     }

@@ -50,7 +50,7 @@ impl ErrorCode {
     pub const FORBIDDEN: Self = Self(203);
     /// The request is not valid at this point: in this batch, after a blob, or before a required request.
     pub const OUT_OF_PLACE: Self = Self(204);
-    /// A limit is reached. The client may retry later.
+    /// A limit has been reached. The client may retry later.
     pub const LIMITED: Self = Self(205);
     /// The server failed to execute the request.
     pub const UNAVAILABLE: Self = Self(206);

@@ -1,4 +1,4 @@
-//! Properties of all commands, replies and byte strings.
+//! Tests properties that hold for all commands, replies and byte strings.
 
 use bruit_protocols::fuzzy::{
     Buffer, Command, DATAGRAM_BYTES_MAX, Keypair, MESSAGE_BYTES_MAX, NONCE_BYTES, OpenError, Operation, PublicKey,

@@ -24,7 +24,7 @@ pub(crate) struct Exchange {
     pub(crate) reply: Datagram,
 }
 
-/// A datagram, by field.
+/// A datagram, split into its fields.
 #[derive(Default)]
 pub(crate) struct Datagram {
     pub(crate) is_encrypted: bool,
@@ -96,12 +96,12 @@ impl Datagram {
         self.fields[name].as_slice().try_into().expect("the field has N bytes")
     }
 
-    /// Returns the value in the description of the datagram.
+    /// Returns the value of `name` in the description of the datagram.
     pub(crate) fn means(&self, name: &str) -> &str {
         &self.means[name]
     }
 
-    /// Returns a number in the description of the datagram.
+    /// Returns the number `name` in the description of the datagram.
     pub(crate) fn number<N: std::str::FromStr<Err: std::fmt::Debug>>(&self, name: &str) -> N {
         self.means(name).parse().expect("a number")
     }
