@@ -15,7 +15,7 @@ use bruit_filters::FingerprintKey;
 use crate::config::{AccountSecret, AccountSettings, PasswordSettings};
 use crate::fuzzy_keys;
 
-/// An account in the file is invalid.
+/// The reason why an account in the file is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("account {name:?}: {reason}")]
 pub struct AccountError {
@@ -87,7 +87,7 @@ pub(crate) fn changes(
 }
 
 /// Returns true if another account currently has the key. Accounts that swap their keys are removed and registered
-/// again, because no order of updates would work.
+/// again, because no order of updates avoids the conflict.
 fn is_key_taken(engine: &Engine, credential: &Credential, name: &[u8]) -> bool {
     let Credential::Fuzzy(key) = credential else { return false };
     engine.accounts().key_id(&key.id()).is_some_and(|(other, _)| other != name)
@@ -101,7 +101,8 @@ fn is_as_named(known: &Account, credential: &Credential, settings: &AccountSetti
 /// Returns the credential to store for an account.
 ///
 /// # Errors
-/// Returns [`AccountError`] if the protocol or the operator's own lists reject its name or secret.
+/// Returns [`AccountError`] if the protocol rejects the name or secret, or one of the operator's lists contains the
+/// password.
 pub(crate) fn credential(settings: &AccountSettings, passwords: &PasswordSettings) -> Result<Credential, AccountError> {
     let name = settings.name.as_bytes();
     let refused = |error: CredentialError| AccountError { name: settings.name.clone(), reason: error.to_string() };

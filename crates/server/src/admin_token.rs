@@ -27,7 +27,7 @@ pub(crate) struct AdminToken {
     sha256: RwLock<Option<[u8; 32]>>,
 }
 
-/// The administrator's token cannot be loaded.
+/// The reason why the administrator's token cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdminTokenError {
@@ -42,7 +42,7 @@ pub enum AdminTokenError {
     },
     /// The file does not contain a token.
     #[error(
-        "{} does not begin with a token of at least {TOKEN_BYTES_MIN} characters: remove the file, and the next start or SIGHUP creates a new one",
+        "{} does not begin with a token of at least {TOKEN_BYTES_MIN} characters: to create a new one, remove the file and restart the server or send it SIGHUP",
         .0.display()
     )]
     Text(PathBuf),
@@ -74,7 +74,7 @@ impl AdminToken {
         *self.sha256.read().unwrap_or_else(PoisonError::into_inner) == Some(*sha256)
     }
 
-    /// Represents the administrator's token as a configured token.
+    /// Returns a [`Token`] with an administrator's rights, for the administrator's token.
     pub(crate) fn as_token(sha256: [u8; 32]) -> Token {
         Token {
             name: ADMIN_TOKEN_FILE.to_owned(),
@@ -90,7 +90,7 @@ impl AdminToken {
 
 fn read(file: &Path) -> io::Result<String> {
     if fs::metadata(file)?.len() > FILE_BYTES_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is longer than a token"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is too long for a token"));
     }
     fs::read_to_string(file)
 }
@@ -132,7 +132,7 @@ mod tests {
         let first = hash();
         assert!(admin.is(&first) && first != sha256(b""));
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
         admin.load(folder.path()).unwrap();
         assert!(admin.is(&first));
         fs::remove_file(&file).unwrap();

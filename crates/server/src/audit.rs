@@ -1,7 +1,8 @@
 //! The audit trail: an info line with target `bruit::audit` for every administrative change, every download of the
 //! realm, and every refused administrative request.
 //!
-//! Strangers can cause refusals, so their rate is limited; the next line reports how many were omitted.
+//! Strangers can cause refusals, so the number of these lines per minute is limited. The next line states how many were
+//! omitted.
 
 use std::net::IpAddr;
 
@@ -13,8 +14,8 @@ const TARGET: &str = "bruit::audit";
 /// Maximum number of refusals logged per source and minute.
 const REFUSALS_PER_MINUTE: u32 = 10;
 
-/// The rate limits of sources, selected by the last byte of the address prefix, so that a noisy source suppresses the
-/// lines of few others.
+/// The rate limits of sources. A source uses the limit selected by the last byte of its address prefix, so a noisy
+/// source suppresses the lines of few others.
 static REFUSALS: [LineLimit; 64] = [const { LineLimit::new(REFUSALS_PER_MINUTE) }; 64];
 
 /// The caller of an administrative request.
@@ -41,7 +42,7 @@ pub(crate) fn audit(who: &Actor<'_>, action: &str, subject: &str, failure: Optio
     );
 }
 
-/// Records a change made by a signal on this machine.
+/// Records a change made on this machine, at startup or on a signal.
 pub(crate) fn audit_local(action: &str, subject: &str) {
     tracing::info!(target: TARGET, action, subject, outcome = "done", "administration");
 }

@@ -26,7 +26,7 @@ pub struct Certificate {
     ends: Time,
 }
 
-/// A certificate cannot be used.
+/// The reason why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CertificateError {
     #[error("failed to read {}: {source}", .file.display())]
@@ -83,7 +83,7 @@ impl fmt::Debug for Certificate {
 fn read(file: &Path) -> Result<Vec<u8>, CertificateError> {
     let failed = |source| CertificateError::Read { file: file.to_owned(), source };
     if fs::metadata(file).map_err(failed)?.len() > FILE_BYTES_MAX {
-        return Err(failed(io::Error::new(io::ErrorKind::InvalidData, "it is longer than 1 MiB")));
+        return Err(failed(io::Error::new(io::ErrorKind::InvalidData, "the file is larger than 1 MiB")));
     }
     fs::read(file).map_err(failed)
 }

@@ -10,7 +10,7 @@
 //! it, so a mistake never confirms itself.
 //!
 //! Time is monotonic: if the system clock goes back, time stands still. [`Judge`] implements all of this without
-//! reading a clock, for tests.
+//! reading a clock, so that tests can simulate the time.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -87,7 +87,7 @@ impl Clock {
         clock
     }
 
-    /// Returns the current time of the clearinghouse. Cheap: listeners call it once per batch.
+    /// Returns the current time of the clearinghouse. This is cheap: listeners call it once per batch.
     pub(crate) fn now(&self) -> Time {
         let seconds = seconds(boot_ms().saturating_add(self.offset_ms.load(Ordering::Relaxed)));
         let latest = self.latest.load(Ordering::Relaxed);
@@ -199,14 +199,14 @@ impl Judge {
         });
     }
 
-    /// Calls `decide` with the time expected from the time since boot.
+    /// Calls `decide` with the time that our clock should have now, given the time since boot.
     fn advance(&mut self, boot_ms: i64, decide: impl FnOnce(&mut Self, i64) -> Option<Deviation>) -> Option<Deviation> {
         let expected_ms = self.time_ms.saturating_add((boot_ms - self.boot_ms).max(0));
         self.boot_ms = boot_ms;
         decide(self, expected_ms)
     }
 
-    /// Follows the system clock; time does not go back.
+    /// Follows the system clock, without going back. Returns a deviation if time has to stand still for long.
     fn follow(&mut self, system_ms: i64) -> Option<Deviation> {
         let behind_ms = self.time_ms.saturating_sub(system_ms);
         self.time_ms = self.time_ms.max(system_ms);
@@ -292,7 +292,7 @@ fn boot_ms() -> i64 {
 #[expect(unsafe_code, reason = "no crate in use wraps adjtimex")]
 fn is_synchronised() -> bool {
     use nix::libc::{STA_UNSYNC, TIME_ERROR, adjtimex, timex};
-    // SAFETY: the struct consists of numbers, so all zeroes is a valid value, and requests no change.
+    // SAFETY: the struct consists of numbers, so all zeroes is a valid value. It requests no change.
     let mut state: timex = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes to the struct passed in and keeps no pointer to it.
     let result = unsafe { adjtimex(&raw mut state) };
@@ -376,7 +376,7 @@ mod tests {
         machine.wrong_ms = 40 * DAY;
         assert_eq!(machine.run(500), 0);
         machine.wrong_ms = 80 * DAY;
-        assert_eq!(machine.run(600), 0, "the time of another jump starts again");
+        assert_eq!(machine.run(600), 0, "a different jump has to last ten minutes again");
         assert_eq!(machine.run(1), 80 * DAY);
     }
 

@@ -70,7 +70,7 @@ pub struct Config {
     pub shrink: bool,
     /// A file with the realm of a new clearinghouse. If unset, a new realm is created.
     pub realm: Option<PathBuf>,
-    /// Time when a report is acknowledged: before or after it is on disk.
+    /// Whether a report is acknowledged before or after it is on disk.
     pub durability: Durability,
     /// Number of threads of each UDP protocol.
     pub threads: u32,
@@ -141,7 +141,7 @@ pub struct Settings {
 pub struct LimitSettings {
     /// Requests of any kind.
     pub requests: Rate,
-    /// Reports and revocations by strangers, counted by signature.
+    /// Reports and revocations by strangers. Each signature counts as one.
     pub claims: Rate,
     /// Reports and revocations by one account, from any network.
     pub account_claims: Rate,
@@ -205,7 +205,7 @@ pub struct DccSettings {
     pub server_id: u32,
     /// The password of that server ID, for administration.
     pub password: Option<String>,
-    /// The brand in the clients' header field.
+    /// The brand that clients write into their header field.
     pub brand: String,
     /// The minimum recipient count at which the reply for a checksum is "many".
     pub many: u32,
@@ -341,7 +341,7 @@ fn invalid(key: &str, reason: impl Into<String>) -> ConfigError {
 /// A threshold that no recipient count reaches.
 pub const MANY_NEVER: u32 = MANY;
 
-/// Default time window that a machine crash may lose under `durability = "relaxed"`.
+/// Default length of the period whose events a machine crash may lose under `durability = "relaxed"`.
 const RELAXED_WINDOW: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

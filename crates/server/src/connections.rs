@@ -2,8 +2,9 @@
 //!
 //! The class of a connection becomes known with its first request, from a token, a login, or the key of a TLS client.
 //! Before that, the connection is unproven and uses a pool that leaves the other classes their reserves. When the pool
-//! is full, a new unproven connection is not refused. Instead, the server takes the network with the most unproven
-//! connections, and closes the one that has been idle longest. So strangers displace only strangers.
+//! is full, a new unproven connection is not refused. Instead, the server closes the unproven connections that have
+//! been idle for [`CROWDED_IDLE`]. If there are none, it takes the network with the most unproven connections and
+//! closes the one that has been idle longest. So strangers displace only strangers.
 //!
 //! | class | who | reserve |
 //! |---|---|---|
@@ -112,14 +113,14 @@ struct ConnectionState {
 /// The class of an ended connection, which is no longer counted.
 const ENDED: u32 = u32::MAX;
 
-/// A connection, counted until this is dropped.
+/// The permission to keep a connection open. The connection is counted until the permit is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     connections: Arc<Connections>,
     state: Arc<ConnectionState>,
 }
 
-/// A request in progress until this is dropped.
+/// Marks a request as in progress until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Busy(Arc<Permit>);
 
@@ -244,7 +245,8 @@ impl Open {
         }
     }
 
-    /// Returns true if every class still has its reserve after a connection changes its class.
+    /// Returns true if every class would still have its reserve after a connection moved from class `from` to class
+    /// `to`.
     fn keeps_reserves(&self, from: Class, to: Class) -> bool {
         let after = |class: Class| self.count(class) + usize::from(class == to) - usize::from(class == from);
         let unmet = Class::ALL.into_iter().map(|class| class.reserve(self.total).saturating_sub(after(class)));
@@ -269,7 +271,8 @@ impl Open {
         self.has_room(class, total)
     }
 
-    /// Returns the connections to end: those of the class idle for [`CROWDED_IDLE`], or else the best candidate.
+    /// Returns the connections to end: those of the class that have been idle for [`CROWDED_IDLE`]. If there are none,
+    /// returns the longest idle connection of the network that has the most.
     fn victims(&self, class: Class, now: Duration) -> Vec<Arc<ConnectionState>> {
         let of_class = || self.unproven.values().filter(|state| state.class() == Some(class));
         let most = ENDING_MAX - self.ending;
@@ -549,7 +552,7 @@ mod tests {
         tokio::task::yield_now().await;
         drop(strangers.remove(0));
         waiting.await.unwrap();
-        assert_eq!(began.elapsed(), SETTLING_MAX, "as soon as one is gone");
+        assert_eq!(began.elapsed(), SETTLING_MAX, "the wait ends as soon as one is gone");
         assert!(admit(&connections, Class::Stranger, "192.0.2.1").is_some());
     }
 

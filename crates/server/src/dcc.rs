@@ -154,7 +154,7 @@ fn query(reply: ReplyTo, items: &Items<'_>, request: &Request<'_>, batch: &mut B
     Step::Check(PendingDcc { reply, asked: PendingKind::Message { answers, many: request.settings.dcc.many } })
 }
 
-/// Starts to count a message if it has something to count and the sender has the right. Otherwise starts a lookup.
+/// Starts counting a message if there is something to count and the caller may report. Otherwise starts a lookup.
 fn report(
     reply: ReplyTo,
     targets: Targets,
@@ -180,7 +180,8 @@ fn report_events(answers: &MessageTotals, targets: Targets, caller: &DccCaller, 
         return Vec::new();
     }
     let by = By { now: request.now, reporter: caller.reporter };
-    // Strangers' recipients are not counted, so skip the attempt. A duplicate report is already counted.
+    // Strangers' recipients are not counted, so skip the attempt. The recipients of a second report are already
+    // counted.
     let is_counted = targets.count > 0 && !targets.is_second && caller.reporter.standing != Standing::Stranger;
     let count = is_counted.then(|| Event::Bulk { by, targets: targets.count, fingerprints: fingerprints.to_vec() });
     let claim = targets.is_spam.then(|| Event::Claim {
@@ -192,8 +193,8 @@ fn report_events(answers: &MessageTotals, targets: Targets, caller: &DccCaller, 
     count.into_iter().chain(claim).collect()
 }
 
-/// Returns the totals before and after a report, from its outcomes and the current verdicts. Copies of a report have
-/// the same outcomes and therefore get the same reply.
+/// Fills in the totals before and after a report, from its outcomes and the current verdicts, and returns the result
+/// for the metrics. Copies of a report have the same outcomes and therefore get the same reply.
 fn answer_report(service: &Service, outcomes: &[Outcome], answers: &mut MessageTotals, many: u32) -> Disposition {
     let counted = outcomes.iter().find_map(|outcome| match outcome {
         Outcome::Counted { totals, .. } => Some(&totals[..]),

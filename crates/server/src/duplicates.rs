@@ -54,7 +54,7 @@ impl Default for Duplicates {
 }
 
 impl Duplicates {
-    /// Creates an empty table that remembers requests for this long.
+    /// Creates an empty table that remembers requests for the time `remembered`.
     pub(crate) fn remembering(remembered: Duration) -> Self {
         Self { table: Mutex::default(), remembered }
     }

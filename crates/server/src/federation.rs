@@ -1,9 +1,9 @@
 //! Data for other servers and replicas: offers, logs, and the realm.
 //!
 //! Two listeners serve the same paths. The plain listener is part of the HTTP API; it serves the public books to
-//! everyone who may check, from own networks or with a token. The TLS listener is for other servers. It identifies a
-//! client by its key, and the client's relation in the configuration decides what it may read. A client without a known
-//! key may read nothing.
+//! callers who may check and who are in an own network or have a token. The TLS listener is for other servers. It
+//! identifies a client by its key, and the client's relation in the configuration decides what it may read. A client
+//! without a known key may read nothing.
 //!
 //! | module | contents |
 //! |---|---|
@@ -85,7 +85,7 @@ impl Federation {
         *self.stock.write().unwrap_or_else(PoisonError::into_inner) = Some(stock);
     }
 
-    /// Sets this server's identity, once.
+    /// Sets this server's identity. Later calls have no effect.
     pub(crate) fn identify(&self, identity: Identity) {
         let _ = self.identity.set(identity);
     }

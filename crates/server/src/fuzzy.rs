@@ -49,8 +49,8 @@ use crate::rights::Who;
 use crate::service::{Limited, Service};
 use crate::udp::{Batch, Change, Datagrams, Found, Recipients, Request, Step};
 
-/// Maximum rate at which a thread computes shared keys for all strangers together. At about 80 µs for each key, this
-/// takes a sixth of the thread's time. Each network also has the limit on expensive requests ([`Limited::Costly`]).
+/// Maximum rate at which the server computes shared keys for all strangers together. At about 80 µs per key, this takes
+/// a sixth of one thread's time. Each network is also subject to the limit on expensive requests ([`Limited::Costly`]).
 const STRANGERS_KEYS: Rate = Rate { per_second: 2_000.0, burst: 2_000 };
 
 /// The rate-limit key shared by all strangers.
@@ -79,8 +79,8 @@ struct Sealing {
 /// A command and its sender.
 struct SentCommand<'r> {
     waiting: PendingFuzzy,
-    /// The name and account of the key to which the command was encrypted. `None` for the server's own key and for
-    /// plain commands.
+    /// The account to whose key the command was encrypted, with its name. `None` for the server's own key and for plain
+    /// commands.
     account: Option<(&'r [u8], &'r Account)>,
     /// The encrypted request that contained the command.
     sealed: Option<SealedRequest<'r>>,
@@ -306,7 +306,7 @@ impl SentCommand<'_> {
     }
 }
 
-/// Returns the text and the claim about it, in this order.
+/// Returns two events: the change to the text, then the claim about it.
 fn events(command: &Command, by: By, claim: Claim, key: &FingerprintKey) -> Vec<Event> {
     let change = match claim {
         Claim::Report => TextChange::Write { flag: command.flag, weight: command.value },

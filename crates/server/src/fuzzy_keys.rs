@@ -20,7 +20,7 @@ pub(crate) struct Keyring {
     pairs: HashMap<KeyId, Keypair>,
 }
 
-/// The server's own key pair cannot be loaded.
+/// The reason why the server's own key pair cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyFileError {
@@ -83,7 +83,7 @@ pub(crate) fn own(directory: &Path) -> Result<Keypair, KeyFileError> {
 
 fn read(file: &Path) -> io::Result<String> {
     if fs::metadata(file)?.len() > KEY_FILE_BYTES_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is longer than a key"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is too long for a key"));
     }
     fs::read_to_string(file)
 }
@@ -119,7 +119,7 @@ mod tests {
         assert_ne!(own(other.path()).unwrap().public(), first.public());
         let mode = fs::metadata(folder.path().join(FUZZY_KEY_FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The table of active conditions. Each has a start time, a severity, and a text that describes the problem and the
-//! remedy.
+//! The table of active conditions. Each condition has a start time, a severity, and a text that describes the problem
+//! and the remedy.
 //!
 //! Code that detects a problem calls [`Health::set`] with a text while the problem lasts, and with `None` once it is
 //! over. The log gets one line when a condition begins and one when it ends. `/v1/ready`, `/metrics` and `bruit stats`
@@ -100,7 +100,7 @@ struct Row {
     since: Time,
 }
 
-/// The active conditions by state and subject: a ring, a peer, or the empty string.
+/// The active conditions by state and subject. The subject is a ring, a table or a peer, or empty.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     rows: Mutex<BTreeMap<(State, String), Row>>,

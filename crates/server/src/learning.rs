@@ -1,4 +1,4 @@
-//! Learns the text that recurs in unreported mail from checks, if the operator enables this.
+//! Learning from checks: if the operator enables it, text that recurs in unreported mail is learned as good.
 //!
 //! A check queues the features of its message and does not wait. The queue holds [`WAITING_MAX`] messages; when it is
 //! full, messages are dropped and counted. One thread records the features in a [`RecentFeatures`], and submits the
@@ -55,7 +55,7 @@ pub(crate) struct Learning {
     receiver: Mutex<Option<Receiver<Item>>>,
     /// Number of recorded messages.
     noted: AtomicU64,
-    /// Number of messages dropped because the queue was full or the day's features were used up.
+    /// Number of messages dropped because they were too long, the queue was full, or the day's features were used up.
     dropped: AtomicU64,
     /// Number of learned features.
     learnt: AtomicU64,

@@ -1,9 +1,9 @@
-//! Log lines of requests: one line for each request at debug, and rate limits for lines that strangers can cause at
-//! other levels.
+//! Log lines of requests: one line per request at level debug. Also limits the rate of lines at other levels that
+//! strangers can cause.
 //!
 //! Callers check [`is_on`] first, so that nothing is formatted or allocated unless the level is enabled. No line
-//! contains mail content, secrets or whole signatures. At trace, a signature is identified by the first half of its
-//! fingerprint's first word, which is meaningless without the realm's key.
+//! contains mail content, secrets or whole signatures. At level trace, a signature is identified by the first half of
+//! its fingerprint's first word, which is meaningless without the realm's key.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};

@@ -58,7 +58,7 @@ pub(crate) enum Disposition {
     Limited,
     /// A wrong signature or password.
     Unverified,
-    /// A request that failed because of the clearinghouse.
+    /// A request that the clearinghouse failed to execute.
     Failed,
 }
 
@@ -129,7 +129,8 @@ pub(crate) struct ProtocolMetrics {
     answered: [AtomicU64; Disposition::ALL.len()],
     /// Connections refused because a limit was reached.
     connections_refused: AtomicU64,
-    /// Time from receiving a request to its reply, one observation per request. For claims, it includes the disk.
+    /// Time from receiving a request to its reply, one observation per request. For claims, it includes the write to
+    /// disk.
     seconds: Histogram,
 }
 
@@ -168,7 +169,7 @@ impl Metrics {
             Family::counter("bruit_connections_refused_total", "Connections refused because there were too many.");
         let mut seconds = Family::histogram(
             "bruit_request_duration_seconds",
-            "Time from receiving a request to its reply. Includes the disk for reports, and long polling by peers.",
+            "Time from receiving a request to its reply, including disk writes for reports and long polling by peers.",
         );
         for protocol in Protocol::ALL {
             let metrics = self.of(protocol);

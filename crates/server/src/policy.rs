@@ -11,7 +11,7 @@ use bruit_store::SubmitError;
 
 use crate::service::Service;
 
-/// The clearinghouse cannot adopt the configured policy.
+/// The reason why the clearinghouse cannot adopt the configured policy.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyChangeError {

@@ -217,8 +217,8 @@ fn counts(verdict: &Verdict, listed_count: u32) -> Body {
     Body::Counts { reports: reports.into(), revokes: revokes.into() }
 }
 
-/// Returns the recorded counts and times. Reports and revocations get the same times, those when
-/// the signature was first and last seen, because times are not kept for each kind of claim.
+/// Returns the recorded counts and times. Reports and revocations get the same times: those when the signature was
+/// first and last seen. Times are not kept for each kind of claim.
 fn info(request: &Request<'_>, fingerprint: &Fingerprint) -> Body {
     let known = request.engine.explain(fingerprint);
     let claims = known.verdict.counts;

@@ -1,4 +1,5 @@
-//! Refusals by the clearinghouse. They are counted, and shown to the operator in addition to the reporter.
+//! Refusals by the clearinghouse. The client receives them in the reply. In addition, they are counted, and some are
+//! shown to the operator.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +7,7 @@ use std::time::Duration;
 
 use bruit_engine::{Outcome, Refusal};
 
-/// Time for which a refusal stays in health after its last occurrence.
+/// Time for which a refusal remains an active condition after its last occurrence.
 const REMEMBERED: Duration = Duration::from_secs(30);
 
 /// Counts of refusals, by name.

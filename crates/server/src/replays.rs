@@ -88,9 +88,9 @@ mod tests {
         let replays = Replays::default();
         let admits = |number: usize, port| replays.admits(&number.to_le_bytes(), address(port), &KEY, Duration::ZERO);
         assert!((0..REPLAYS_MAX).all(|number| admits(number, 1)));
-        assert!(!admits(0, 2), "remembered");
+        assert!(!admits(0, 2), "the change is still remembered");
         assert!(admits(REPLAYS_MAX, 1));
-        assert!(admits(0, 2), "forgotten");
+        assert!(admits(0, 2), "the oldest change was evicted");
         assert_eq!(replays.table.lock().unwrap().first.len(), REPLAYS_MAX);
     }
 }

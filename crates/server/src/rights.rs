@@ -1,4 +1,4 @@
-//! Rights, which depend on the standing assigned by the operator.
+//! Rights, which depend on the standing of the caller.
 
 use bruit_engine::trust::Standing;
 use serde::Deserialize;

@@ -84,7 +84,7 @@ pub struct Listening {
     pub note: String,
 }
 
-/// The server cannot start or cannot apply a configuration.
+/// The reason why the server cannot start or cannot apply a configuration.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
@@ -102,8 +102,8 @@ pub enum ServeError {
     CatchUp(#[source] SubmitError),
     /// The configured budget is smaller than that of the clearinghouse.
     #[error(
-        "`memory` is {to} bytes in the configuration, but the clearinghouse has a budget of {from} bytes: set it to that \
-         or more, or start once with --shrink, which is refused unless everything fits the smaller one"
+        "`memory` is {to} bytes in the configuration, but the clearinghouse has a budget of {from} bytes: set `memory` to \
+         at least {from} bytes, or start once with --shrink, which is refused unless all data fits in the smaller budget"
     )]
     Shrinks {
         /// The budget of the clearinghouse, in bytes.
@@ -125,8 +125,8 @@ pub enum ServeError {
     Clock(Refusal),
     /// The clock is certainly wrong, so a new clearinghouse would start in the past.
     #[error(
-        "the system clock says {now} UTC, which is before this program was released ({RELEASED} UTC): set it before founding a \
-         clearinghouse"
+        "the system clock says {now} UTC, which is before this program was released ({RELEASED} UTC): set the clock \
+         before founding a clearinghouse"
     )]
     ClockBeforeRelease {
         /// The time of the system clock.
@@ -188,8 +188,8 @@ pub enum ServeError {
     },
     /// The clearinghouse belongs to another realm.
     #[error(
-        "the store in {} belongs to another realm than {} ({difference}), and the realm of a store cannot change: use the file of its \
-         own realm, or an empty directory; nothing was changed",
+        "the store in {} belongs to a different realm than {} ({difference}), and the realm of a store cannot \
+         change: use the realm file of that store, or an empty directory; nothing was changed",
         .directory.display(), .file.display()
     )]
     OtherRealm {
@@ -210,10 +210,10 @@ pub enum ServeError {
 
 impl Server {
     /// Opens or founds the clearinghouse in `directory`, brings it up to date, and starts listening. `progress` is
-    /// called with the amount of journal read.
+    /// called with the number of journal bytes read since its last call.
     ///
     /// # Errors
-    /// Returns [`ServeError`]. No listener is left running.
+    /// Returns [`ServeError`] if the server cannot start. No listener is left running.
     pub fn start(config: &Config, directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Self, ServeError> {
         descriptors::raise_limit(config.settings.limits.connections);
         let store = open(config, directory, progress)?;
@@ -226,7 +226,8 @@ impl Server {
         apply_accounts(&service, &config.settings)?;
         policy::adopt(&service, &config.settings.trust)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            // This thread pool also writes the exports. With two more threads, connections need not wait for exports.
+            // The pool has two more threads than connections need, because it also writes the exports, and connections
+            // must not wait for them.
             .worker_threads(4)
             .thread_name("bruit-tcp")
             .enable_all()
@@ -371,7 +372,7 @@ impl Server {
         Ok(())
     }
 
-    /// Returns the listen addresses, sorted by protocol.
+    /// Returns the listen addresses, grouped by protocol.
     #[must_use]
     pub fn listening(&self) -> &[Listening] {
         &self.listening
@@ -540,7 +541,8 @@ fn resize(config: &Config, store: &Clearinghouse) -> Result<(), ServeError> {
     }
 }
 
-/// Returns the realm for a new clearinghouse, from the configured file or newly created.
+/// Returns the data to found a clearinghouse with, from the configured realm file or with a new realm. If `directory`
+/// already has a clearinghouse, checks that it belongs to the realm in that file.
 fn founding(config: &Config, directory: &Path) -> Result<Founding, ServeError> {
     let failed = |source| ServeError::Open { directory: directory.to_owned(), source: Box::new(source) };
     let existing = Founding::read(directory).map_err(failed)?;
@@ -553,7 +555,7 @@ fn founding(config: &Config, directory: &Path) -> Result<Founding, ServeError> {
         getrandom::fill(&mut key).map_err(|error| ServeError::Start(io::Error::other(error)))?;
         let budget = config.memory_bytes.unwrap_or(BUDGET_DEFAULT);
         let founding = Founding::new(key, budget, Policy::default(), now);
-        return Ok(founding.expect("an unfounded directory has a founding"));
+        return Ok(founding.expect("the configuration checked the budget"));
     };
     match (Founding::read_file(file), existing) {
         // The realm file is only needed to found the clearinghouse; deleting the secret afterwards is good practice.

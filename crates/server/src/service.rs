@@ -51,7 +51,7 @@ struct Failure {
     text: String,
 }
 
-/// Time for which the server stays not ready after the last failure to write.
+/// Time for which the server remains not ready after the last failure to write.
 const FAILURE_REMEMBERED: Duration = Duration::from_secs(30);
 
 /// The rate-limit key for the claims of all strangers.
@@ -118,7 +118,7 @@ impl Service {
         }
     }
 
-    /// Returns the current settings. Listeners call it once per batch or connection.
+    /// Returns the current settings. Listeners call this once per batch or connection.
     pub(crate) fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,4 +1,4 @@
-//! The thread that advances the clearinghouse's time whenever this has an effect.
+//! The thread that advances the clearinghouse's time whenever that has an effect.
 
 use std::io;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub(crate) fn watch_clock(service: &Service) {
     service.health.set(State::ClockJump, "", text, service.now());
 }
 
-/// Sends a tick if it has an effect, and returns the time to wait before the next.
+/// Sends a tick if it has an effect, and returns the time to wait before the next call.
 fn tick(service: &Service, last_wait: Duration) -> Duration {
     let now = service.now();
     // The last event must be recent enough that the next start accepts the clock.

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A protocol implements decoding and encoding ([`Datagrams`]). All protocols share the rest: rate limits, duplicate
-//! detection, and the rule that a reply to a stranger is not longer than the request. A batch takes one read lock and
+//! detection, and the limits on replies to strangers that are longer than the request. A batch takes one read lock and
 //! allocates no memory.
 
 mod batch;
@@ -219,7 +219,7 @@ struct CompletedBatch<W> {
 struct SubmittedChange<W> {
     waiting: W,
     peer: socket::DatagramSource,
-    /// Maximum length of the reply if the source is a stranger: the length of the request.
+    /// Length of the request if the source is not in an own network. The reply may then be at most twice as long.
     bytes_max: Option<usize>,
     request: Fingerprint,
     events: usize,

@@ -69,7 +69,7 @@ fn ensure_unused(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
         Ok(found) if !found.file_type().is_socket() => {
-            Err(io::Error::new(io::ErrorKind::AlreadyExists, "something that is not a socket has this name"))
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is not a socket has this name"))
         }
         Ok(_) if BlockingStream::connect(path).is_ok() => {
             Err(io::Error::new(io::ErrorKind::AddrInUse, "another program listens there"))
@@ -89,7 +89,7 @@ where
     S: Fn(UnixStream, Arc<Permit>, watch::Receiver<bool>) -> F,
     F: Future<Output = ()> + Send + 'static,
 {
-    let _vital = Vital::new(&service, "the task that listens at the Unix socket".to_owned());
+    let _vital = Vital::new(&service, "the task that listens on the Unix socket".to_owned());
     let source = Source { address: IpAddr::from([127, 0, 0, 1]), is_own: true };
     loop {
         let accepted = tokio::select! {
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(bind(&socket(path.clone())).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         drop(first);
         bind(&socket(path)).unwrap();
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
     }
 
     #[tokio::test]

@@ -79,7 +79,8 @@ pub(crate) fn look(service: &Service, now: Time) {
     let Status { rings, tables, .. } = service.store.check(Engine::status);
     let is_behind = rings.iter().any(|ring| is_behind(ring, now));
     let text = || {
-        "the books are catching up with the clock after a stop: reports are refused until they have; no action is needed".to_owned()
+        "the books are catching up with the clock after a stop: reports are refused until then; no action is needed"
+            .to_owned()
     };
     health.set(State::CatchingUp, "", is_behind.then(text), now);
     let full = rings.iter().filter(|ring| ring.is_full()).map(|ring| (ring.name.to_owned(), full_text(ring)));

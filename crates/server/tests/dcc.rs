@@ -47,7 +47,7 @@ struct Site {
 }
 
 impl Site {
-    /// Starts a server with more lines before and after [`CONFIG`].
+    /// Starts a server with additional lines before and after [`CONFIG`].
     fn new(before: &str, behind: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = Config::parse(&format!("{before}{CONFIG}{behind}")).unwrap();
@@ -339,7 +339,7 @@ fn a_deleted_checksum_counts_no_more() {
     let mut admin = site.client().with_id(SERVER, "srvpass1");
     let first = admin.frame(&Ask::Delete { clock: now(), item: body });
     assert!(is_ok(&admin.send(&first)));
-    assert!(is_ok(&admin.send(&first)), "a copy of it");
+    assert!(is_ok(&admin.send(&first)), "a copy gets the same reply");
     let again = admin.ask(&Ask::Delete { clock: now(), item: body });
     assert_eq!(error(&again), "Body 01010101 01010101 01010101 01010101 already deleted");
     assert!(password("srvpass1").verify(&again));

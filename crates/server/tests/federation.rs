@@ -137,7 +137,11 @@ fn everybody_gets_the_offer_of_what_they_are_to_us() {
         let offer = block(&running, source.offer(&[], Duration::ZERO)).unwrap();
         assert_eq!(offer.heads, heads.as_bytes());
         assert_eq!(offer.tag, 1u64.to_be_bytes());
-        assert_eq!(block(&running, source.offer(&offer.tag, Duration::ZERO)).unwrap(), offer, "and the same again");
+        assert_eq!(
+            block(&running, source.offer(&offer.tag, Duration::ZERO)).unwrap(),
+            offer,
+            "a repeated request gets the same offer"
+        );
     }
 }
 

@@ -44,7 +44,11 @@ fn everything_in_the_data_directory_is_private_and_becomes_so_again() {
     let notes = folder.path().join("notes");
     fs::write(&notes, "the operator's").unwrap();
     assert!(start_in(folder.path(), "").stop().poisoned.is_none());
-    assert_eq!(fs::metadata(&notes).unwrap().permissions().mode() & 0o777, 0o666, "not ours");
+    assert_eq!(
+        fs::metadata(&notes).unwrap().permissions().mode() & 0o777,
+        0o666,
+        "a file that is not the server's keeps its mode"
+    );
     fs::remove_file(notes).unwrap();
     assert_private(folder.path());
 }

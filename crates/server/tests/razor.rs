@@ -211,7 +211,11 @@ fn words_of_the_operators_list_are_refused_as_passwords_and_the_list_is_read_aga
     let text = format!("[passwords]\nrefuse = [\"{}\"]\n", words.display());
     let running = Running::start(&text);
     let mut client = Client::greeted(&running);
-    assert_eq!(client.register(USER, b"Tin Whistle7"), Reply::Error(ErrorCode::PASSWORD_REFUSED), "with an ending");
+    assert_eq!(
+        client.register(USER, b"Tin Whistle7"),
+        Reply::Error(ErrorCode::PASSWORD_REFUSED),
+        "a listed word with an ending"
+    );
     assert_eq!(client.register(USER, b"tin whistle"), Reply::Error(ErrorCode::PASSWORD_REFUSED));
     std::fs::write(&words, "slide trombone\n").unwrap();
     running.server.reload(&common::config(&text)).unwrap();

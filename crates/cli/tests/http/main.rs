@@ -269,7 +269,10 @@ fn what_is_everybodys_is_not_claimed() {
     let server = Server::start(&folder, "");
     let output = run(&server, "report", "Subject: x\n\nPlease see attachment.\n");
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(text(&output.stderr).contains("no claim was made: nothing distinguishes it from good mail"), "{output:?}");
+    assert!(
+        text(&output.stderr).contains("no claim was made: nothing distinguishes the message from good mail"),
+        "{output:?}"
+    );
     let reported = json_of(&server, "report --json", "Subject: x\n\nPlease see attachment.\n");
     assert_eq!((&reported["accepted"], &reported["listed"]), (&json!(0), &json!(0)));
     expect(&server, "check", "Subject: y\n\nPlease see attachment.\n", 1);

@@ -29,7 +29,7 @@ pub const BROKER_URLS_MAX: usize = 16;
 /// Default retention time of segments at a broker, equal to the retention time of the spam book.
 const BROKER_MAX_AGE: Duration = Duration::from_secs(30 * 86_400);
 
-/// Default retention size of segments at a broker.
+/// Default maximum size of the segments that a broker keeps.
 const BROKER_MAX_BYTES: u64 = 4 << 30;
 
 /// The exchange with other servers.
@@ -58,7 +58,7 @@ pub struct PeerSettings {
     pub group: String,
     /// Maximum recipient count accepted from the peer for one signature.
     pub bulk_cap: u32,
-    /// The method of authenticating the peer at its URL.
+    /// How the peer is authenticated at its URL.
     pub tls: PeerTls,
 }
 
@@ -73,7 +73,7 @@ pub enum PeerTrust {
     Earned,
 }
 
-/// A method of authenticating a peer at its URL.
+/// How a peer is authenticated at its URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PeerTls {
@@ -84,7 +84,8 @@ pub enum PeerTls {
 }
 
 impl PeerSettings {
-    /// Returns the source of segments for the server with this key, or `None` if the peer has no URL.
+    /// Returns the source from which a server fetches the peer's segments, or `None` if the peer has no URL. `seed` is
+    /// the seed of the server's own key.
     ///
     /// # Errors
     /// Returns [`UrlError`] if the URL is invalid. Reading the configuration rejects such URLs.

@@ -16,7 +16,7 @@ use crate::http;
 use crate::rights::{Rights, Who};
 use crate::units::Bytes;
 
-/// Default mode of the Unix socket: owner and group.
+/// Default mode of the Unix socket: the owner and the group may connect.
 const SOCKET_MODE: u32 = 0o660;
 
 /// HTTP settings.
@@ -83,7 +83,7 @@ struct RawSocket {
 }
 
 impl RawHttp {
-    /// Returns the listen addresses. TLS without addresses of its own uses those of plain HTTP.
+    /// Returns the listen addresses. If TLS has no addresses of its own, it takes over those of plain HTTP.
     pub(super) fn addresses(&self) -> Result<Addresses, ConfigError> {
         let plain = addresses("http.listen", self.listen.as_ref(), 8625)?;
         let (plain, secure) = match &self.tls {
@@ -99,7 +99,7 @@ impl RawHttp {
             return Err(invalid("http.rights.admin", "administration always requires a token: remove this key"));
         }
         let body_max = self.body_max.map_or(16 << 20, |given| given.0);
-        // Other protocols have accounts for callers outside our own networks; HTTP has tokens.
+        // Callers outside our own networks need a token to make claims, just as other protocols require an account.
         let usual = Rights { report: Who::Own, revoke: Who::Own, admin: Who::Nobody, ..Rights::default() };
         let tokens = self.tokens.into_iter().map(RawToken::check).collect::<Result<Vec<_>, _>>()?;
         ensure_distinct(&tokens)?;

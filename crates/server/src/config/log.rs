@@ -19,6 +19,6 @@ pub enum LogFormat {
     /// Plain text, for people.
     #[default]
     Text,
-    /// One JSON object a line, for programs.
+    /// One JSON object per line, for programs.
     Json,
 }

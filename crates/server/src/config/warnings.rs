@@ -15,7 +15,7 @@ use ipnet::IpNet;
 use super::{Config, MANY_NEVER};
 use crate::rights::Who;
 
-/// Minimum IPv4 prefix length of an own network. A shorter prefix is larger than the network of any one site.
+/// Minimum IPv4 prefix length of an own network. A shorter prefix covers more addresses than any one site has.
 const V4_PREFIX_MIN: u8 = 8;
 /// Minimum IPv6 prefix length of an own network. See [`V4_PREFIX_MIN`].
 const V6_PREFIX_MIN: u8 = 16;
@@ -85,8 +85,8 @@ fn wide_networks(config: &Config, _facts: &Facts) -> Vec<Warning> {
         warning(
             "http.trusted_proxies",
             format!(
-                "{network} contains machines of others: anyone there can impersonate one of the site's own users. Name the \
-                 proxies themselves, such as \"192.0.2.7/32\""
+                "{network} includes machines that are not the site's: anyone there can impersonate one of its own users. \
+                 List only the proxies, such as \"192.0.2.7/32\""
             ),
         )
     });
@@ -95,8 +95,8 @@ fn wide_networks(config: &Config, _facts: &Facts) -> Vec<Warning> {
         warning(
             "own_networks",
             format!(
-                "{network} contains networks of others: everyone there counts as an own user, whose reports list mail at \
-                 once and who has no limits. Name only the site's own networks, such as \"192.0.2.0/24\""
+                "{network} includes networks of other sites: everyone there counts as an own user, whose reports list mail \
+                 at once and who has no limits. List only the site's own networks, such as \"192.0.2.0/24\""
             ),
         )
     };
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(keys("memory = \"2GiB\"", facts), ["memory"]);
         assert_eq!(keys("memory = \"1GiB\"", facts), [""; 0]);
         let little = Facts { machine_bytes: Some(128 << 20), ..Facts::default() };
-        assert_eq!(keys("", little), ["memory"], "the default is too much, too");
+        assert_eq!(keys("", little), ["memory"], "the default also exceeds the memory of this machine");
     }
 
     #[test]

@@ -86,8 +86,8 @@ pub(super) fn delete(
     let id = name_id(accounts::Protocol::Dcc, name.as_bytes(), &request.service.key);
     let by = By { now: request.now, reporter: Reporter { id, standing: Standing::Own, group: id } };
     let change = WhitelistChange::List(fingerprint, ListAuthor::Protocol);
-    // Submit the claim first. It has no effect on a signature that is already whitelisted, which reveals a second
-    // deletion.
+    // Submit the claim first. A claim about a signature that is already whitelisted is refused, so a second deletion is
+    // recognised.
     let events = vec![
         Event::Claim { by, claim: Claim::Revoke, flag: 0, fingerprints: vec![fingerprint] },
         Event::Whitelist { now: request.now, change },
@@ -146,7 +146,7 @@ fn statistics(request: &Request<'_>) -> String {
     let metrics = request.service.metrics.of(Protocol::Dcc);
     let version = env!("CARGO_PKG_VERSION");
     let (id, seconds) = (request.settings.dcc.server_id, request.uptime.as_secs());
-    let mut text = format!("bruit {version}, server-ID {id}, up {seconds} seconds\nrequests since then:\n");
+    let mut text = format!("bruit {version}, server-ID {id}, up {seconds} seconds\nrequests since the start:\n");
     for answered in Disposition::ALL {
         // Writing to a string does not fail.
         let _ = writeln!(text, "{:>12} {}", metrics.total(answered), answered.name());

@@ -80,7 +80,8 @@ impl MessageTotals {
         self.fill(found.map(|(verdict, total)| Totals::unchanged(count(verdict, total, many))));
     }
 
-    /// Fills in the totals in reply to a report. `counted` is true if the recipients of the report were counted.
+    /// Fills in the totals in reply to a report. `counted` has the totals of the kept checksums if the recipients of
+    /// the report were counted.
     pub(super) fn fill_reported(
         &mut self,
         engine: &Engine,

@@ -1,4 +1,4 @@
-//! The state of encryption in addition to key pairs: keys shared with clients, and nonces.
+//! Encryption state other than key pairs: keys shared with clients, and nonces.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -108,7 +108,7 @@ mod tests {
         }
         assert!(keys.get([0; 8], client(0)).is_none());
         assert!(keys.get([0; 8], client(1)).is_some() && keys.get([0; 8], client(SHARED_KEYS_MAX)).is_some());
-        assert!(keys.get([1; 8], client(1)).is_none(), "shared with another of our keys");
+        assert!(keys.get([1; 8], client(1)).is_none(), "the client has no shared key for this key pair");
         assert_eq!((keys.keys.len(), keys.order.len()), (SHARED_KEYS_MAX, SHARED_KEYS_MAX));
     }
 }

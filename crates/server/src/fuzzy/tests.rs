@@ -155,7 +155,7 @@ fn shingles(seed: u64) -> [u64; 32] {
 }
 
 /// Returns a configuration and a key pair. The configuration has an account of this standing that may write list 11.
-/// The private key is 64 times `5`.
+/// The private key is the digit 5, repeated 64 times.
 fn with_account(standing: &str) -> (String, Keypair) {
     let secret = "5".repeat(64);
     let configuration = format!(

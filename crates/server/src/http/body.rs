@@ -91,11 +91,11 @@ pub(super) async fn read_json<T: DeserializeOwned>(http: &Http, request: Request
     serde_json::from_slice(&bytes).map_err(Fault::malformed)
 }
 
-/// Minimum number of text features of an expensive lookup. Most messages have fewer.
+/// Number of text features above which a lookup is expensive. Most messages have fewer.
 const FEATURES_MANY: usize = 4_096;
 
 impl RequestSubject {
-    /// Calls `admit` if the text is expensive to look up.
+    /// Calls `admit`, and returns its result, if the text is expensive to look up.
     pub(super) fn ensure_short(&self, admit: impl FnOnce() -> Result<(), Fault>) -> Result<(), Fault> {
         let count = self.signed.features.as_ref().map_or(0, Features::len);
         if count > FEATURES_MANY { admit() } else { Ok(()) }
@@ -114,7 +114,7 @@ impl ReceivedBody {
     }
 }
 
-/// Computes from a message the same subject that a client would send.
+/// Computes the subject that a client would send for `message`.
 fn of_message(message: &[u8], purpose: Purpose, settings: &Settings) -> RequestSubject {
     let is_check = purpose == Purpose::Check;
     let wanted = match purpose {
@@ -200,7 +200,7 @@ mod tests {
             drop(permits);
             bytes.len()
         });
-        assert_eq!(bodies.available_permits(), room, "all is given back");
+        assert_eq!(bodies.available_permits(), room, "all permits are returned");
         length.map_err(|fault| format!("{fault:?}"))
     }
 

@@ -135,7 +135,7 @@ impl FromRequestParts<Http> for Caller {
                 }
                 caller.take(Limited::Request, service).map(|()| caller)
             }
-            // Failed guesses count towards the limit of requests.
+            // Failed attempts to guess a token count towards the limit on requests.
             Err(fault) if service.admits(&source, Limited::Request, &settings, service.uptime()) => Err(fault),
             Err(_) => Err(Fault::limited("requests")),
         }
@@ -160,7 +160,7 @@ impl Caller {
             (Some(token), _) => (holder(&token, &source, key), Grant::of(&token), Some(token.name)),
             // A proxy at the socket has the rights of its user, but the proxy's clients have none.
             (None, RemoteEnd::User(user)) if source.is_own => {
-                (local_user(user, key), Grant::of_user(user), Some(format!("user {} of this machine", user.id)))
+                (local_user(user, key), Grant::of_user(user), Some(format!("user {} on this machine", user.id)))
             }
             (None, _) => (source.reporter(key), Grant::default(), None),
         };
@@ -213,7 +213,7 @@ impl Caller {
         if is_allowed { Ok(()) } else { Err(Fault::forbidden(needed).for_token(self.name.as_deref())) }
     }
 
-    /// Refuses a request beyond the caller's limit. Own networks have none.
+    /// Refuses a request beyond the caller's limit. Own networks have no limit.
     pub(super) fn take(&self, kind: Limited, service: &Service) -> Result<(), Fault> {
         let what = match kind {
             Limited::Request | Limited::LongerReply => "requests",
@@ -262,7 +262,7 @@ const ADMIN_NEEDED: &str = "this requires an administrator's token, such as the 
     server's data directory (bruit ... --token-file FILE)";
 
 impl Grant {
-    /// Every token grants checks, reports and revocations.
+    /// Returns the rights of a token. Every token grants checks, reports and revocations.
     const fn of(token: &Token) -> Self {
         Self {
             can_use: true,
@@ -277,7 +277,7 @@ impl Grant {
     }
 }
 
-/// Returns the reporter for a user of the Unix socket: an own user, in one group with all of them.
+/// Returns the reporter for a user of the Unix socket: an own user, in one group with all other users of the socket.
 fn local_user(user: LocalUser, key: &FingerprintKey) -> Reporter {
     let id = key.fingerprint(format!("user:{}", user.id).as_bytes()).high();
     Reporter { id, standing: Standing::Own, group: key.fingerprint(LOCAL_USERS).high() }

@@ -22,7 +22,7 @@ pub(super) async fn submit(http: &Http, events: Vec<Event>) -> Result<Vec<Outcom
     result.map_err(|error| Fault::of_submit(&error))
 }
 
-/// Submits one event that is either applied or refused. Returns true if it changed anything.
+/// Submits a single event, which is applied or refused as a whole. Returns true if it changed anything.
 pub(super) async fn submit_one(http: &Http, event: Event) -> Result<bool, Fault> {
     match submit(http, vec![event]).await?.first() {
         Some(Outcome::Refused(Refusal::NotListed)) => Ok(false),
@@ -31,7 +31,7 @@ pub(super) async fn submit_one(http: &Http, event: Event) -> Result<bool, Fault>
     }
 }
 
-/// Returns the result of a claim, unless all of it was refused.
+/// Returns the result of a claim, or an error if all of it was refused.
 pub(super) fn claimed(events: &[Event], outcomes: &[Outcome]) -> Result<Claimed, Fault> {
     let mut claimed = Claimed::default();
     let mut last = None;
@@ -86,7 +86,7 @@ pub(super) fn prepare(service: &Service, asked: &RequestSubject, claim: Claim, b
 pub(super) fn nothing_claimed(claim: Claim) -> Claimed {
     let reason = match claim {
         Claim::Report => {
-            "nothing distinguishes it from good mail: its text is short or quoted, and it has no attachment that can be listed"
+            "nothing distinguishes the message from good mail: its text is short or quoted, and it has no attachment that can be listed"
         }
         Claim::Revoke => "no part of the message was ever reported",
     };

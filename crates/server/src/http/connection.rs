@@ -86,7 +86,7 @@ fn peer(connection: &Connection) -> Option<RemoteEnd> {
     Some(RemoteEnd::Network(Ends { remote: connection.source.address, local }))
 }
 
-/// Waits for the first byte, so that a silent connection allocates no buffers.
+/// Waits for the first byte, so that a silent connection allocates no buffers. Returns false if none arrives.
 async fn is_heard(connection: &Connection) -> bool {
     let mut stop = connection.stop.clone();
     tokio::select! {

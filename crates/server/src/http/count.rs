@@ -1,8 +1,8 @@
-//! Counting of a message's recipients, alone or as part of a check.
+//! Counts a message's recipients, alone or as part of a check.
 //!
 //! Both work like DCC's reports: they submit an event to the store, weighted by the caller's standing and subject to
-//! its limits and quotas. If nothing can be counted, a check is still answered, with the reason, but a count alone is
-//! refused.
+//! its limits and quotas. If nothing can be counted, a check is still answered, with the reason. A count alone is
+//! refused if the message has no signature that can be counted, or too many.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +75,7 @@ impl Wanted {
         Ok(Self { recipients, name: name.map(Into::into) })
     }
 
-    /// Returns a keyed hash that all copies of a request share.
+    /// Returns a keyed hash that all copies of a request share, or `None` if the request has no idempotency key.
     fn identity(&self, by: &By, fingerprints: &[Fingerprint], key: &FingerprintKey) -> Option<Fingerprint> {
         let name = self.name.as_ref()?;
         let mut bytes = [by.reporter.id.to_le_bytes().as_slice(), &self.recipients.to_le_bytes()].concat();
@@ -163,7 +163,7 @@ fn total(service: &Service, asked: &RequestSubject) -> u32 {
     service.store.check(|engine| super::judge::check(engine, asked, RECIPIENTS_MAX, None).checked.bulk_count)
 }
 
-/// Submits a count, unless a copy of the request has already counted.
+/// Submits a count, unless a copy of the request has already been counted.
 async fn submit(http: &Http, caller: &Caller, event: Event, wanted: &Wanted) -> Result<Counted, Fault> {
     let service = &http.service;
     let Event::Bulk { by, fingerprints, .. } = &event else { return Err(Fault::broken()) };

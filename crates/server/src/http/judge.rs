@@ -1,4 +1,4 @@
-//! The response to a check, from the engine's verdict on a message.
+//! Builds the response to a check from the engine's verdict on the message.
 
 use bruit_engine::message::{
     Evidence, EvidenceSource, Limit, MessageContext, MessageReason, MessageVerdict, Role, WhitelistedSource,

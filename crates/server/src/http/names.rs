@@ -1,8 +1,9 @@
 //! The server's names, and protection against pages of other sites.
 //!
-//! Callers from the site's own networks are own users, so a page of a foreign site could abuse any browser there. A
-//! request must therefore address the server by IP address or by one of its own names, which excludes pages that use a
-//! rebound DNS name. It must not come from a page of another site either.
+//! Callers from the site's own networks are own users, so a page of another site could use any browser there to make
+//! requests as an own user. A request must therefore address the server by IP address or by one of its own names, which
+//! excludes pages that use a rebound DNS name. A request that a browser sends for a page of another site is refused,
+//! too.
 
 use std::fs;
 use std::net::IpAddr;
@@ -11,7 +12,7 @@ use axum::http::header::{HOST, HeaderMap, HeaderName, ORIGIN};
 
 use super::fault::Fault;
 
-/// The browsers' header that states whether a request comes from a page of the same site.
+/// The header in which browsers state whether a request comes from a page of the same site.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Maximum length of a refused name in the error message.
@@ -132,7 +133,10 @@ mod tests {
         ] {
             assert!(check_host(&headers(&[(HOST, host)]), &own).is_err(), "{host}");
         }
-        assert!(check_host(&headers(&[]), &own).is_ok(), "browsers always send one");
+        assert!(
+            check_host(&headers(&[]), &own).is_ok(),
+            "a request without a host is accepted, because browsers always send one"
+        );
         assert!(check_host(&headers(&[(HOST, "127.0.0.1"), (HOST, "evil.example")]), &own).is_err());
     }
 

@@ -120,7 +120,7 @@ fn listed<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<Vec<&'h str>>
     Some(fields.ok()?.into_iter().flat_map(|field| field.split(',')).map(str::trim).collect())
 }
 
-/// Returns the `for` of each element of `Forwarded`, in order, or `None` if the elements are ambiguous.
+/// Returns the value of `for` in each element of `Forwarded`, in order, or `None` if the elements are ambiguous.
 fn forwarded(headers: &HeaderMap) -> Option<Vec<&str>> {
     let is_clear = |value: &HeaderValue| value.to_str().is_ok_and(|text| !is_ambiguous(text));
     if !headers.get_all(header::FORWARDED).iter().all(is_clear) {
@@ -144,7 +144,7 @@ fn is_ambiguous(field: &str) -> bool {
     is_quoted
 }
 
-/// Returns the `for` of an element, or the empty string, which is not an address.
+/// Returns the value of `for` in an element, or the empty string, which is not an address.
 fn for_of(element: &str) -> &str {
     let mut pairs = element.split(';').filter_map(|pair| pair.split_once('='));
     let found = pairs.find(|(name, _)| name.trim().eq_ignore_ascii_case("for"));
@@ -232,7 +232,11 @@ mod tests {
         let own = |address: &str| (address.to_owned(), true);
         let stranger = |address: &str| (address.to_owned(), false);
         assert_eq!(of("127.0.0.1", &[(x.clone(), "10.1.2.3")]), own("10.1.2.3"));
-        assert_eq!(of("127.0.0.1", &[(x.clone(), "10.1.2.3, 192.0.2.9")]), stranger("192.0.2.9"), "the left is forged");
+        assert_eq!(
+            of("127.0.0.1", &[(x.clone(), "10.1.2.3, 192.0.2.9")]),
+            stranger("192.0.2.9"),
+            "addresses on the left may be forged"
+        );
         assert_eq!(of("127.0.0.1", &[(x.clone(), "192.0.2.9"), (x.clone(), "10.0.0.2")]), stranger("192.0.2.9"));
         assert_eq!(of("127.0.0.1", &[(x.clone(), "10.0.0.2")]), own("10.0.0.2"), "the proxy itself");
         assert_eq!(of("127.0.0.1", &[(FORWARDED, "for=192.0.2.1, For=\"10.5.5.5:99\";proto=https")]), own("10.5.5.5"));

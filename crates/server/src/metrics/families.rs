@@ -21,9 +21,12 @@ pub(super) fn of(service: &Service) -> Vec<Family> {
         Family::gauge("bruit_memory_bytes", "Memory of the books and tables.").with(status.bytes as f64),
         Family::gauge("bruit_memory_budget_bytes", "Memory budget of the books and tables.")
             .with(status.budget_bytes as f64),
-        Family::gauge("bruit_uptime_seconds", "Time since the start.").with(service.uptime().as_secs_f64()),
-        Family::gauge("bruit_clock_offset_seconds", "Seconds that the system clock is ahead of the time of events.")
-            .with(service.clock.ahead_seconds()),
+        Family::gauge("bruit_uptime_seconds", "Time since the server started.").with(service.uptime().as_secs_f64()),
+        Family::gauge(
+            "bruit_clock_offset_seconds",
+            "Seconds by which the system clock is ahead of the time of events.",
+        )
+        .with(service.clock.ahead_seconds()),
         Family::gauge("bruit_exports_waiting_bytes", "Bytes of accepted claims not yet written for other servers.")
             .with(service.store.check(|engine| engine.exchange().pending_bytes()) as f64),
     ]);

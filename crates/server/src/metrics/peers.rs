@@ -33,9 +33,10 @@ pub(super) fn of(peers: &[PeerStatus]) -> Vec<Family> {
             ),
             |peer| peer.clock_skew_seconds.map(|skew| skew as f64),
         ),
-        of(Family::gauge("bruit_peer_lag_segments", "Segments of the peer that are missing here."), |peer| {
-            peer.lag_segments as f64
-        }),
+        of(
+            Family::gauge("bruit_peer_lag_segments", "Segments of the peer that this server does not have yet."),
+            |peer| peer.lag_segments as f64,
+        ),
         of(
             Family::gauge("bruit_peer_lag_seconds", "Time since this server last had all segments of the peer."),
             |peer| peer.lag_seconds as f64,

@@ -29,7 +29,7 @@ use crate::sources::Source;
 /// Number of random bytes in a challenge, and in a generated name or password. They are written in hexadecimal.
 const RANDOM_BYTES: usize = 10;
 
-/// Delay after a wrong password, which makes a connection useless for guessing.
+/// Delay after a wrong password. It makes guessing passwords over a connection impractical.
 const WRONG_PASSWORD_PAUSE: Duration = Duration::from_secs(1);
 
 /// Responds to the requests of one connection.
@@ -58,7 +58,7 @@ impl Responder {
         Self { service, settings, source, scratch, fingerprints, verdicts, answered, session: None }
     }
 
-    /// Returns the replies to a request, made for `user` if one is known.
+    /// Returns the replies to a request. `user` is the authenticated user, if there is one.
     pub(super) async fn find(&mut self, question: Action, user: Option<&[u8]>) -> Vec<Reply> {
         let began = Instant::now();
         let described = log::is_on().then(|| describe(&question, user));
@@ -158,7 +158,7 @@ impl Responder {
         });
     }
 
-    /// Counts reports of signatures that are listed in the current generation, and requests the mails of the others.
+    /// Counts reports of signatures that are listed in the current generation, and requests the mails for the others.
     async fn report(&self, signatures: &[Signature], user: Option<&[u8]>) -> Vec<Reply> {
         let by = match self.claimant(user, Claim::Report, signatures.len()) {
             Ok(reporter) => By { now: self.service.now(), reporter },
@@ -178,8 +178,8 @@ impl Responder {
         is_listed.into_iter().map(answer).collect()
     }
 
-    /// Reports the parts that identify a mail, each with all its signatures as one claim. Returns one reply, which is
-    /// an error unless all parts were accepted.
+    /// Makes one claim for each part that identifies the mail, with all signatures of the part. Returns one reply,
+    /// which is an error unless all parts were accepted.
     async fn report_bodies(&self, reported: &ReportedParts, user: Option<&[u8]>) -> Reply {
         let is_good = |part: &ReportedPart| {
             part.file.is_some_and(|file| self.service.store.check(|engine| is_good_file(engine, &file.0)))
@@ -323,7 +323,8 @@ impl Responder {
         Reply::Refused
     }
 
-    /// Returns true if another account may be registered, from any network. Own networks are not limited.
+    /// Returns true if the limit on registrations from all networks together admits another one. Own networks are not
+    /// limited.
     fn admits_registration(&self) -> bool {
         self.source.is_own || self.service.admits_registration(&self.settings, self.service.uptime())
     }
@@ -415,7 +416,7 @@ const fn is_listed_now(verdict: &Verdict) -> bool {
     matches!(verdict.kind, Kind::Spam) && verdict.generations.contains(0)
 }
 
-/// Returns the reply to a claim. Claims about whitelisted signatures are ignored, but the reply does not reveal it.
+/// Returns the reply to a claim. Claims about whitelisted signatures are ignored, but the reply does not reveal this.
 fn taken(outcome: &Outcome) -> Reply {
     match outcome {
         Outcome::Refused(Refusal::Whitelisted) => Reply::Done,
@@ -451,7 +452,8 @@ const fn not_registered(refusal: Refusal) -> ErrorCode {
     }
 }
 
-/// Returns the account if it is enabled and the response proves its password. Takes equally long without an account.
+/// Returns the account if it is enabled and the response proves its password. It takes equally long if there is no
+/// account.
 fn verified(account: Option<Account>, challenge: &[u8], response: &[u8]) -> Option<Account> {
     let account = account.filter(|account| account.enabled);
     let verifier = match account.as_ref().map(|account| account.credential) {

@@ -42,7 +42,7 @@ impl Bodies {
         Self { own: Arc::new(Semaphore::new(own)), strangers: Arc::new(Semaphore::new(strangers)) }
     }
 
-    /// Creates the record of a connection.
+    /// Creates the record of the memory held by one connection, which is none at first.
     pub(super) fn held(&self, is_own: bool) -> HeldMemory {
         HeldMemory { pool: Arc::clone(if is_own { &self.own } else { &self.strangers }), permit: None }
     }

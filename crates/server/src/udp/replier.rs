@@ -29,7 +29,7 @@ impl<P: Datagrams> Replier<P> {
     pub(super) fn run(mut self) {
         while let Ok(completed) = self.completed.recv() {
             self.answer(completed);
-            // Send the replies that are already available together.
+            // Send all replies that are already available in one batch.
             while self.outbox.len() < BATCH
                 && let Ok(completed) = self.completed.try_recv()
             {
@@ -83,8 +83,8 @@ impl<P: Datagrams> Replier<P> {
         write_line::<P>(change, answered, || Some(describe(error)));
     }
 
-    /// Queues a reply. To a stranger, a reply may be a few bytes longer than the request, because the limits on claims
-    /// prevent amplification. Longer replies are dropped.
+    /// Queues a reply. Outside own networks, a reply may be up to twice as long as the request, because the limits on
+    /// claims prevent amplification. Longer replies are dropped.
     fn reply(&mut self, change: &SubmittedChange<P::Pending>, answered: Disposition, tally: &mut Tally) {
         let written = self.outbox.written();
         let is_allowed = change.bytes_max.is_none_or(|bytes| written <= 2 * bytes);

@@ -37,7 +37,7 @@ pub(super) struct Socket {
     address: SocketAddr,
 }
 
-/// The sender of a datagram, and the local address it arrived at, if there are several.
+/// The sender of a datagram, and the local address at which it arrived if the socket listens on all addresses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DatagramSource {
     storage: SockaddrStorage,

@@ -190,7 +190,7 @@ impl<P: Datagrams> Worker<P> {
 }
 
 impl<P: Datagrams> Round<P> {
-    /// Processes one datagram, up to and including the lookup of its signatures.
+    /// Processes one datagram up to the lookup of its signatures, which is done later for the whole batch.
     fn take(&mut self, protocol: &mut P, shared: &Shared, at: usize, peer: &DatagramSource, request: &Request<'_>) {
         if !request.service.admits(&request.source, Limited::Request, request.settings, request.uptime) {
             return self.note(protocol, request, None, Disposition::Limited, Some(TOO_MANY_REQUESTS));

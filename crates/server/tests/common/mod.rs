@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// Time limit for a reply. [`Asker::gets_nothing`] does not need to wait for this long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Every protocol on a free port, and little memory.
+/// A small memory budget.
 const BASE: &str = "memory = \"8MiB\"\n";
 
 pub(crate) struct Running {
@@ -75,7 +75,7 @@ impl Asker {
     }
 
     pub(crate) fn send(&self, packet: &[u8]) {
-        self.0.send(packet).expect("loopback takes datagrams");
+        self.0.send(packet).expect("loopback accepts datagrams");
     }
 
     pub(crate) fn receive(&self) -> Vec<u8> {
