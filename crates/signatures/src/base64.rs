@@ -4,13 +4,14 @@ use memchr::memchr;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Value of a character outside the alphabet. Its bit is in no other value, so the OR of a group's values shows it.
+/// Value of a character outside the alphabet. No other value has this bit, so the bitwise OR of a group's values
+/// reveals such a character.
 const NONE: u8 = 64;
 
 /// Values of all bytes.
 const VALUES: [u8; 256] = values();
 
-#[expect(clippy::indexing_slicing, reason = "at compile time, and by a byte into all bytes")]
+#[expect(clippy::indexing_slicing, reason = "evaluated at compile time; the index is a byte, and the table has 256 entries")]
 const fn values() -> [u8; 256] {
     let mut values = [NONE; 256];
     let mut value = 0;
@@ -32,8 +33,8 @@ pub(crate) fn is_character(byte: u8) -> bool {
     value(byte) < NONE
 }
 
-/// Appends the decoded `text` to `decoded`. Returns the value of a last character that has no partner: its six bits are
-/// less than a byte.
+/// Appends the decoded `text` to `decoded`. Returns the value of a single character left over at the end: its six bits
+/// do not make a byte.
 pub(crate) fn decode_into(text: &[u8], decoded: &mut Vec<u8>) -> Option<u8> {
     let mut rest = text.get(..memchr(b'=', text).unwrap_or(text.len())).unwrap_or(text);
     decoded.reserve(rest.len() / 4 * 3 + 3);

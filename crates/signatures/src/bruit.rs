@@ -28,21 +28,21 @@ use words::Words;
 pub use lines::Kind;
 pub use rule::{Overlap, QUARTERS, STORED_MAX, STORED_MIN, Stored};
 
-/// Maximum distance of two words that make a feature, in content words.
+/// Maximum distance, in content words, between the two words of a feature.
 pub const PAIR_DISTANCE_MAX: usize = 3;
 
 /// Minimum number of pairs for a message to be identified by pairs alone; with fewer pairs, link targets count too.
 pub const PAIRS_ENOUGH: usize = 12;
 
-/// Minimum share of quoted lines at which these lines count as the sender's own, in a message that does not name the
-/// quoted author.
+/// Minimum percentage of a message's words that are in quoted lines with no author named above them. From this
+/// percentage on, the quoted words count as the sender's own.
 const QUOTED_PERCENT_MIN: usize = 90;
 
-/// Minimum number of words of a message that is more than a terse reply to its quotation.
+/// Minimum number of own words of a message that is more than a terse reply to what it quotes.
 const TERSE_WORDS: usize = 8;
 
-/// Number of storable features below which a message gets a hash of its whole text: some or all of these features may
-/// be too common to be stored.
+/// A message with fewer storable features than this also gets a hash of its whole text, because some or all of its
+/// features may be too common to be stored.
 const WHOLE_FEATURES_MAX: usize = 24;
 
 /// Minimum number of words of any kind for a hash of the whole text; shorter texts are too common.
@@ -180,7 +180,8 @@ pub enum Quoted {
     /// Another author's words.
     #[default]
     IsNotOwn,
-    /// The sender's own words behind quote marks: nearly all lines are quoted, and no author is named.
+    /// The sender's own words behind quote marks: nearly all words are in quoted lines, and no author is named above
+    /// them.
     IsDisguise,
     /// Another author's words, with hardly any words of the sender.
     IsAllThereIs,
@@ -198,8 +199,8 @@ impl Quoted {
         if quoted == 0 {
             Self::IsNotOwn
         } else if unattributed > 0 && unattributed * 100 >= (body + quoted) * QUOTED_PERCENT_MIN {
-            // A few words above the quote marks may be a terse reply: then only the exact text is used. If there are
-            // more words, they are the message, however much is quoted below them.
+            // A few words beside the quoted lines may be a terse reply; in that case, only the exact text is used. If
+            // there are more words, they are the message, however much is quoted.
             match body {
                 0 => Self::IsDisguise,
                 1..TERSE_WORDS => Self::IsAllThereIs,
@@ -265,8 +266,8 @@ fn pairs(words: &[u64], seen: &mut Seen) -> Vec<u64> {
     pairs
 }
 
-/// A set of numbers, at a third of the cost of a `HashSet`. An attacker can choose words whose numbers collide. So a
-/// number is searched in at most [`PROBES_MAX`](Self::PROBES_MAX) slots, and dropped if these are full.
+/// A set of numbers, at a third of the cost of a `HashSet`. An attacker can choose words whose numbers collide, so a
+/// number is looked for in at most [`PROBES_MAX`](Self::PROBES_MAX) slots, and dropped if they are all taken.
 struct Seen {
     slots: Vec<u64>,
     mask: usize,
@@ -274,7 +275,7 @@ struct Seen {
 
 impl Seen {
     /// Maximum number of probes. Without an attack, and at a load of at most one half, one number in a hundred thousand
-    /// needs as many.
+    /// needs that many.
     const PROBES_MAX: usize = 32;
 
     fn with_capacity(numbers: usize) -> Self {
@@ -299,7 +300,7 @@ impl Seen {
     }
 }
 
-/// Returns the links of a message, except those in lines that do not count.
+/// Returns the links of a message, except those in lines that are not the sender's own, such as quotations.
 fn own_links(reading: &Reading, lines: &[Line<'_>]) -> Vec<Link> {
     let mut links = Link::all(reading);
     let is_own =
@@ -343,7 +344,7 @@ fn link_features(links: &[Link]) -> Vec<u64> {
     features
 }
 
-/// Returns a hash of all words and links.
+/// Returns a hash of all words and links, or `None` if there are too few words.
 fn whole(words: &Words, links: &[Link]) -> Option<u64> {
     let chain = |chained: u64, hash: u64| mix(hash.wrapping_add(mix(chained)));
     let text = words.list().iter().map(|word| word.hash).fold(0, chain);
@@ -352,7 +353,7 @@ fn whole(words: &Words, links: &[Link]) -> Option<u64> {
     (words.len() >= words_min).then(|| links.fold(text, chain))
 }
 
-/// Combines two words in either order: hashes are evenly distributed, and so are their sums.
+/// Combines the hashes of two words, regardless of their order. The sum is as evenly distributed as the hashes.
 fn pair(one: u64, other: u64) -> u64 {
     one.wrapping_add(other)
 }

@@ -208,8 +208,8 @@ fn pieces<'m>(body: &'m [u8], boundary: &[u8]) -> Vec<&'m [u8]> {
     pieces
 }
 
-/// If the delimiter found at `at` is a line of its own, returns true if it is the closing delimiter, and the end of the
-/// line.
+/// If the delimiter at `at` is on a line of its own, returns the end of the line, and true if it is the closing
+/// delimiter.
 fn delimiter_line(body: &[u8], at: usize, length: usize) -> Option<(bool, usize)> {
     // Checks the start of the line first: searching for the line end from every position within a line would take
     // quadratic time.

@@ -39,7 +39,7 @@ pub enum Piece {
     Accessory,
     /// Any other file.
     File,
-    /// A file in a message that is attached to the message.
+    /// A file inside an attached message.
     Forwarded,
 }
 
@@ -65,7 +65,8 @@ pub enum Main {
     Text,
     /// The files of the message: there is hardly any text, and no link.
     Files,
-    /// The targets of the links in the message: there is hardly any text. Files may be copied from good mail.
+    /// The targets of the links in the message: there is hardly any text, and files beside links may be copied from
+    /// good mail.
     Links,
     /// No main content: all pieces may occur in other messages as well.
     Nothing,

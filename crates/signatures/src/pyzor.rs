@@ -41,7 +41,7 @@
 //!   `_ext`, `punycode`, `unicode_escape` and `raw_unicode_escape`. All other names of character sets were compared
 //!   with Python.
 //! - Half a surrogate pair in UTF-7 is dropped at once; Python keeps it until the end and counts it as a character.
-//! - Hangul that `euc_kr` writes as eight bytes, one syllable by its letters, is dropped.
+//! - Hangul syllables that `euc_kr` spells out letter by letter, in eight bytes, are dropped.
 
 mod boundary;
 mod charset;

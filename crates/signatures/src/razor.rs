@@ -17,8 +17,8 @@
 //!
 //! - A message may nest at most [`NESTING_MAX`] multiparts and yield at most [`PARTS_MAX`] parts. A multipart nested
 //!   deeper is a single part; parts beyond the limit are dropped. The client has neither limit.
-//! - If the host of a link has a character above 255 (as `&#300;`), the client crashes without signing the message.
-//!   This module skips such a host and signs the others.
+//! - If the host of a link has a character above 255 (written as `&#300;`, for example), the client crashes without
+//!   signing the message. This module skips such a host and signs the others.
 //!
 //! # Input
 //!

@@ -249,8 +249,8 @@ pub(crate) fn is_thin_blank(char: char) -> bool {
     matches!(char, '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{2006}'..='\u{200a}' | '\u{202f}')
 }
 
-/// Closes every open tag at the next blank line. HTML labelled as plain text may be cut off within a tag. Unclosed,
-/// this tag would swallow the following text, such as the start of a quotation.
+/// Closes every open tag at the next blank line. HTML labelled as plain text may be cut off within a tag. If it stayed
+/// open, such a tag would swallow the following text, for example the start of a quotation.
 fn with_closed_tags(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut is_open = false;

@@ -101,7 +101,7 @@ mod tests {
         let is_there = |scheme: &Scheme| signed.signatures.iter().any(|signature| signature.scheme() == *scheme);
         assert!(
             Scheme::ALL.iter().all(is_there),
-            "the message has a signature of each, of both releases of Pyzor by its NUL"
+            "the message has signatures of all schemes; its NUL makes the digests of the two Pyzor releases differ"
         );
     }
 

@@ -337,7 +337,8 @@ fn topic_of_line(words: &[Word], is_below_rule: bool) -> Option<usize> {
     is_boilerplate.then_some(count.topic)
 }
 
-/// The most frequent topic, and its number of words.
+/// The most frequent topic of some text, with its numbers of content words, of words of the topic, and of different
+/// words of the topic.
 #[derive(Clone, Copy, Debug)]
 struct Count {
     topic: usize,

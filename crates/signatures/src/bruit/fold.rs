@@ -1,4 +1,4 @@
-//! Folding of letters as perceived by a reader: look-alikes, accents, styles and case are removed.
+//! Folding of letters to what a reader perceives, without look-alikes, accents, styles and case.
 //!
 //! The table of look-alikes is decancer's, which extends Unicode data. If a letter resembles an ASCII character, the
 //! result is that character, otherwise the letter itself.
@@ -47,12 +47,12 @@ fn fold(text: &str, out: &mut String) {
     fold_ascii(rest, out);
 }
 
-/// Returns the replacement of thin blanks in a text: a blank if they separate words, because there are hardly any other
-/// blanks, or else nothing.
+/// Returns the replacement for thin blanks in a text: a blank if they must be what separates the words (there are
+/// hardly any other blanks), and otherwise the empty string.
 fn fold_thin_blank(text: &str) -> &'static str {
     let is_wide_blank = |char: char| is_blank(char) && !is_thin_blank(char);
     let blanks = text.chars().filter(|&char| is_wide_blank(char)).count();
-    // Ignores scripts without blanks between words.
+    // Letters of scripts without blanks between words are not counted.
     let letters = text.chars().filter(|&char| char < '\u{700}' && char.is_alphabetic()).count();
     if letters > LETTERS_PER_BLANK_MAX * (blanks + 1) { " " } else { "" }
 }

@@ -47,8 +47,8 @@ pub(super) struct Line<'t> {
     pub is_forwarded: bool,
 }
 
-/// Maximum number of words of a signature, minimum number of words above it, and maximum number of words of the sponsor
-/// above a footer.
+/// Maximum number of words of a signature, minimum number of words above a signature, and maximum number of words in
+/// the lines about a sponsor above a footer.
 const SIGNATURE_WORDS_MAX: usize = 120;
 const SIGNED_WORDS_MIN: usize = 8;
 const SPONSOR_WORDS_MAX: usize = 40;
@@ -71,7 +71,7 @@ const DISCLAIMER_WORDS_PER_CUE: usize = 12;
 const DISCLAIMER_GAP_MAX: usize = 18;
 const PARAGRAPH_LINES_MAX: usize = 40;
 
-/// Minimum number of symbols in a rule, which has hardly any other characters.
+/// Minimum number of symbols in a rule, and maximum number of other characters besides blanks.
 const RULE_SIGNS_MIN: usize = 8;
 const RULE_OTHERS_MAX: usize = 3;
 
@@ -164,9 +164,10 @@ fn mark_quotes(lines: &mut [Line<'_>]) -> Vec<usize> {
     introductions
 }
 
-/// Marks the preamble of a mailing list digest. The messages of a digest are quoted, each below its own header, with
-/// a line of hyphens above every header but the first. The preamble is either only a title, or has as many signs of a
-/// list as a footer, not counting the subjects that it may list.
+/// Marks the preamble of a mailing list digest. The messages of a digest are quoted, each below its own header, with a
+/// line of hyphens above every header but the first. The preamble is marked if it is only a title, or if it has as many
+/// signs of a list in relation to its length as a footer. The subjects that it may list do not count towards its
+/// length.
 fn mark_digest(lines: &mut [Line<'_>], introductions: &[usize], words: &Words) {
     let [first, others @ ..] = introductions else { return };
     let is_below_rule = |&&at: &&usize| {
@@ -198,7 +199,7 @@ fn mark_digest(lines: &mut [Line<'_>], introductions: &[usize], words: &Words) {
     }
 }
 
-/// Returns the number of lines of the attribution that ends with this line.
+/// Returns the number of lines of the attribution that ends at line `at`, or 0 if none ends there.
 fn attribution(lines: &[Line<'_>], signs: &[Signs], at: usize) -> usize {
     let Some(sign) = signs.get(at).filter(|sign| sign.ends_attribution || sign.is_mark()) else { return 0 };
     let below = signs.get(at + 1..).unwrap_or_default().iter().take(ATTRIBUTION_GAP_LINES + 1);
@@ -267,7 +268,7 @@ fn is_rule(line: &str) -> bool {
     signs >= RULE_SIGNS_MIN
 }
 
-/// Returns the lines from a rule to the next one, or to a gap of several blank lines.
+/// Returns the lines from the rule at line `at` to the next rule, or to a gap of several blank lines.
 fn footer_block(lines: &[Line<'_>], at: usize) -> Range<usize> {
     let behind = lines.get(at + 1..).unwrap_or_default();
     let behind = behind.get(..FOOTER_LINES_MAX).unwrap_or(behind);
@@ -310,7 +311,7 @@ fn mark_disclaimers(lines: &mut [Line<'_>], words: &Words) {
     }
 }
 
-/// Returns the lines of a paragraph from its first disclaimer cue to its last, if there are enough.
+/// Returns the lines of a paragraph from its first disclaimer cue to its last, if there are enough cues.
 fn disclaimer(lines: &[Line<'_>], paragraph: Range<usize>, words: &Words) -> Option<Range<usize>> {
     let has_cue = |&at: &usize| cues(words, words_of(lines, at..at + 1), Role::Disclaimer) > 0;
     let first = paragraph.clone().find(has_cue)?;

@@ -114,7 +114,7 @@ const MARKS: &str = "original message,forwarded message,forwarded by,begin forwa
     iletilen mesaj,iletilen ileti,eredeti üzenet,továbbított üzenet,mesaj original,mesajul original,mesaj redirecționat,\
     mesaj redirectionat,原始邮件,转发邮件,原始郵件,轉寄郵件,원본 이메일,원본 메시지";
 
-/// Verbs of attributions.
+/// Verbs used in attributions.
 const VERBS: &str = "wrote,writes,said,says,mentioned,schrieb,schrieben,écrit,escribió,escribio,scritto,scrive,escreveu,skrev,schreef,\
     geschreven,kirjoitti,napisał,napisała,napisano,pisze,пишет,написал,написала,писал,писала,napsal,napsala,píše,yazdı,írta,\
     scris,έγραψε,написав";
@@ -204,8 +204,8 @@ fn mark(line: &str) -> Option<Mark> {
     }
 }
 
-/// Returns the number of lines that introduce a forwarded message, if the first line begins one: the mark that mail
-/// programs set and the header that they copy. Everything after them is forwarded.
+/// Returns the number of lines that introduce a forwarded message, if their first line is the first of `signs`: the
+/// mark that mail programs set and the header that they copy. Everything after them is forwarded.
 pub(super) fn original(signs: &[Signs]) -> Option<usize> {
     let first = signs.first()?;
     if first.mark.is_none() && first.field.is_none() {
@@ -245,7 +245,7 @@ impl Header {
         let (mut others, mut is_bare) = (0, false);
         for (at, line) in signs.iter().take(HEADER_LINES_MAX).enumerate() {
             if let Some(field) = line.field {
-                // The next message of a digest, or a reply to this one.
+                // This field begins the header of the next message of a digest, or of a reply to this message.
                 if header.is_complete() && header.has(field) && header.has(Field::DATE) {
                     break;
                 }

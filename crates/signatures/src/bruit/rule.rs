@@ -17,10 +17,10 @@ pub const STORED_MIN: usize = 6;
 const FLOOR: u64 = 300;
 const FLOOR_SHARE: u64 = 31;
 
-/// Minimum share of the report, in per cent, that is found if the message contains it among other text.
+/// Minimum share of the report, in per cent, that must be found in a message that contains the report among other text.
 const MOST_SHARE: u64 = 70;
 
-/// Minimum share of the message, in per cent, that is found in the report if the message omits text of the report.
+/// Minimum share of the message, in per cent, that must be found in the report if the message omits part of the report.
 const WITHIN_SHARE: u64 = 62;
 
 /// Minimum number of found features if words were altered: 2, plus 34 % of the stored features, in hundredths of a
@@ -53,9 +53,9 @@ const CLOSE_ALTERED_LONG: u32 = 10;
 /// Minimum number of stored features of a long report. A shorter report may be a stock sentence.
 const CLOSE_STORED: u64 = 32;
 
-/// Minimum shares, in per cent, if words were altered everywhere: of the worst-matching quarter, of the two worst
-/// quarters on average, and of these two relative to the other two. If a block of text was replaced instead, some
-/// quarters are found completely and others hardly at all.
+/// Minimum shares, in per cent, for a text in which words were altered everywhere: the share found of the worst
+/// quarter, the average share found of the two worst quarters, and the ratio of the two worst to the two best. If a
+/// block of text was replaced instead, some quarters are found completely and others hardly at all.
 const ALTERED_QUARTER: u64 = 25;
 const ALTERED_HALF: u64 = 33;
 const ALTERED_RATIO: u64 = 50;
@@ -69,8 +69,8 @@ pub struct Stored {
     pub features: u32,
 }
 
-/// The shares that a report and a message have in common, in per cent. The middle of the report counts more than its
-/// ends.
+/// The shares of a report and of a message that the two have in common, in per cent. The middle of the report counts
+/// more than its ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overlap {
     /// Share of the report.

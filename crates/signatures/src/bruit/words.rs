@@ -15,7 +15,7 @@ const WORD_CHARS_MAX: usize = 20;
 /// Minimum number of consecutive single letters that spell out a word.
 const SPELT_LETTERS_MIN: usize = 3;
 
-/// Top-level domains that distinguish a bare host name from a missing blank after a full stop.
+/// Endings that distinguish a bare host name, or a file on a host, from a missing blank after a full stop.
 const HOST_ENDS: [&str; 8] = [".com", ".net", ".org", ".info", ".biz", ".edu", ".gov", ".html"];
 
 /// Substrings of mailing list addresses.
@@ -202,7 +202,8 @@ struct Spelt {
 }
 
 impl Spelt {
-    /// Accepts a token of one letter; a punctuation mark after it ends the word.
+    /// Accepts a token that is a single letter; a punctuation mark after the letter ends the word. Returns false if the
+    /// token is not accepted.
     fn take(&mut self, token: &str) -> bool {
         // The second byte rules out most tokens.
         if token.as_bytes().get(1).is_some_and(u8::is_ascii_alphanumeric) {
@@ -271,11 +272,12 @@ fn is_letter(char: char) -> bool {
     char.is_alphanumeric() || matches!(char, '@' | '$' | '!' | '|' | '+' | '(' | '[' | '{' | '#')
 }
 
-/// Returns true for symbols that are more often punctuation than letters at the start and end of a word.
+/// Returns true for symbols that, at the end of a word, are more often punctuation than letters.
 fn is_end_sign(char: char) -> bool {
     matches!(char, '!' | '(' | '[' | '{' | '#')
 }
 
+/// Returns true for symbols that, at the start of a word, are more often punctuation than letters.
 fn is_start_sign(char: char) -> bool {
     matches!(char, '(' | '[' | '{' | '#')
 }
@@ -301,7 +303,7 @@ fn letter_runs(token: &str) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Returns true if the runs are the letters of one word with something between each: `v*i*a*g*r*a`.
+/// Returns true if the runs are the letters of one word, with other characters between them: `v*i*a*g*r*a`.
 fn is_broken_up(runs: &[(usize, usize)]) -> bool {
     let singles = runs.iter().filter(|(start, end)| end - start == 1).count();
     let is_close = runs.windows(2).all(|pair| matches!(pair, [(_, end), (next, _)] if next - end <= 2));

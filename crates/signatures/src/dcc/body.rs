@@ -14,7 +14,7 @@ const CHUNK_BYTES: usize = 1024;
 /// True for bytes that are hashed. A table, because comparisons would compile to branches.
 const COUNTS: [bool; 256] = counts();
 
-#[expect(clippy::indexing_slicing, reason = "at compile time, and by bytes into all bytes")]
+#[expect(clippy::indexing_slicing, reason = "evaluated at compile time; the index is a byte, and the table has 256 entries")]
 const fn counts() -> [bool; 256] {
     let mut counts = [true; 256];
     let mut rest: &[u8] = b" \t\r\n=";
@@ -25,7 +25,7 @@ const fn counts() -> [bool; 256] {
     counts
 }
 
-/// The mailbox form of `From` at the start of a line. The `>` is not hashed.
+/// `From` at the start of a line, as it is escaped in mailboxes. The `>` is not hashed.
 const QUOTED_FROM: &[u8] = b">From";
 const QUOTED_FROM_LINE: &[u8] = b"\n>From";
 

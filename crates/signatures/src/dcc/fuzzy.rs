@@ -14,7 +14,7 @@ const LETTERS_MIN: usize = 30;
 const GREETINGS: [&[u8]; 4] = [b"dear", b"hello", b"greeting", b"date"];
 const GREETING_LETTERS_MAX: usize = 78;
 
-/// The letters read so far that Fuz1 hashes.
+/// The letters that Fuz1 hashes, as far as they have been read.
 #[derive(Default)]
 pub(super) struct Letters(Vec<u8>);
 

@@ -36,7 +36,7 @@ fn ends_link(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'<' | b'>')
 }
 
-/// Returns the last labels of the host of a link without its scheme, in lower case and ASCII.
+/// Returns the last labels of a link's host, in lower case and ASCII. `link` begins after the scheme.
 fn host_labels(link: &[u8]) -> String {
     let link = resolve_references(&characters(link));
     let authority = link.split(['/', '?', '#', '\\']).next().unwrap_or_default();
@@ -51,7 +51,7 @@ fn characters(bytes: &[u8]) -> String {
     str::from_utf8(bytes).map_or_else(|_| bytes.iter().copied().map(char::from).collect(), str::to_owned)
 }
 
-/// Replaces `&#65;` and `&#x41;` with the characters.
+/// Replaces references such as `&#65;` and `&#x41;` with their characters.
 fn resolve_references(text: &str) -> String {
     let mut resolved = String::with_capacity(text.len());
     let mut pieces = text.split("&#");

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 /// Maximum length of a DNS label. Encoding takes quadratic time, so longer labels are not encoded.
 const LABEL_CHARACTERS_MAX: usize = 63;
 
-/// Section 5.
+/// The parameters of section 5.
 const BASE: u32 = 36;
 const T_MIN: u32 = 1;
 const T_MAX: u32 = 26;
@@ -14,7 +14,7 @@ const DAMP: u32 = 700;
 const INITIAL_BIAS: u32 = 72;
 const INITIAL_CODE: u32 = 128;
 
-/// Converts `label` to its DNS form. ASCII is unchanged; a label that is too long loses its other characters.
+/// Converts `label` to its DNS form. ASCII is unchanged; a label that is too long loses its non-ASCII characters.
 pub(super) fn to_ascii(label: &str) -> String {
     let ascii: String = label.chars().filter(char::is_ascii).collect();
     if ascii.len() == label.len() || label.chars().count() > LABEL_CHARACTERS_MAX {
@@ -70,7 +70,7 @@ fn digit(value: u32) -> char {
     char::from_digit((value + 10) % BASE, BASE).unwrap_or('a')
 }
 
-/// Section 6.1.
+/// Section 6.1: computes the bias for the next number.
 fn adapt(delta: u32, count: u32, is_first: bool) -> u32 {
     let mut delta = delta / if is_first { DAMP } else { 2 };
     delta += delta / count;

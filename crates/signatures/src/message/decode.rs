@@ -122,7 +122,7 @@ fn is_base64_letter(byte: &u8) -> bool {
 pub(super) fn text<'m>(bytes: Cow<'m, [u8]>, charset: Option<&str>) -> Cow<'m, str> {
     let charset =
         if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") { Some("utf-16") } else { charset };
-    // UTF-16 text without a byte order mark is full of zero bytes, and valid UTF-8.
+    // UTF-16 text without a byte order mark is full of zero bytes, and would otherwise count as valid UTF-8.
     let bytes = if charset.is_none_or(is_western) && memchr::memchr(0, &bytes).is_none() {
         match utf8(bytes) {
             Ok(text) => return text,

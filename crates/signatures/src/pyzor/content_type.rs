@@ -88,7 +88,7 @@ impl<'a> ContentType<'a> {
         (charset.is_ascii() && !charset.is_empty()).then_some(charset)
     }
 
-    /// Returns the declared character set of another part.
+    /// Returns the declared character set of a part that is not text.
     pub(super) fn raw_charset(&self) -> Option<String> {
         self.parameter("charset").map(|(Parameter::Plain(value) | Parameter::Extended { value, .. })| value)
     }
@@ -216,7 +216,7 @@ fn parameters(value: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Splits at the first semicolon with an even number of quotes before it, not counting quotes after a backslash.
+/// Splits at the first semicolon outside quotes. A quote after a backslash does not count as a quote.
 fn split_parameter(value: &str) -> (&str, Option<&str>) {
     let mut is_quoted = false;
     let mut before = 0;

@@ -58,7 +58,8 @@ pub fn digest(message: &[u8], version: Version) -> Digest {
     hash(&lines(message, version))
 }
 
-/// Computes the digests of both versions, 1.0 and 1.1, at little more than the cost of one: they differ only in NUL.
+/// Computes the digests of both versions, 1.0 and 1.1, at little more than the cost of one: they can differ only if the
+/// message contains NUL.
 pub fn digests(message: &[u8]) -> [Digest; 2] {
     let mut has_nul = memchr::memchr(0, message).is_some();
     let mut lines = Lines::new(Version::V1_0);

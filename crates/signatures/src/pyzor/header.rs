@@ -16,7 +16,7 @@ impl<'a> Header<'a> {
     /// Reads header lines, and the empty line after them.
     ///
     /// If a `From ` line is the first line, it is an mbox envelope. If it is the last line, it belongs to the body and
-    /// is put back, but the empty line after it stays lost. Anywhere else, it is ignored.
+    /// is put back, but the empty line after it is not. Anywhere else, it is ignored.
     pub(super) fn read(reader: &mut Reader<'a>, message_by_default: bool) -> Self {
         let mut header = Self { message_by_default, ..Self::default() };
         let mut field = Field::Ignored;

@@ -229,8 +229,8 @@ impl<'a> Stripper<'a> {
     }
 
     /// Returns the end of the value of an attribute whose name ends at `at`, or `None` if the attribute has no value.
-    /// An unclosed quote begins a name after white space, belongs to the value after a second `=`, and otherwise makes
-    /// the value invalid.
+    /// The meaning of a quote that is never closed depends on what precedes it. After white space, the quote begins the
+    /// name of the next attribute. After a second `=`, it is part of the value. Otherwise, the attribute has no value.
     fn value(&self, at: usize) -> Option<usize> {
         let first_equals = self.skip_space(at);
         let after_equals = self.end_of(first_equals, |byte| byte != b'=');

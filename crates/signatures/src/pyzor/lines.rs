@@ -14,7 +14,7 @@ use super::space::{is_line_end, is_space};
 const RUN_CHARACTERS_MAX: usize = 10;
 /// Minimum length of a line; shorter lines are not specific enough.
 const LINE_CHARACTERS_MIN: usize = 8;
-/// Maximum number of lines at which all are hashed.
+/// Maximum number of usable lines of a message whose lines are all hashed.
 const ATOMIC_LINES_MAX: usize = 4;
 /// Start positions, in per cent of all lines, of the pieces that are hashed if a message has more than
 /// [`ATOMIC_LINES_MAX`] lines.
@@ -166,7 +166,8 @@ fn plain_length(bytes: &[u8]) -> usize {
     words.len() * 8 + rest.iter().take_while(is_plain).count()
 }
 
-/// Sets the top bit of the lowest byte that is at most a blank or not ASCII, and possibly of some bytes above it.
+/// Returns a word with the top bit set in the lowest byte that is at most a blank or not ASCII, and possibly in some
+/// bytes above it.
 fn others(word: u64) -> u64 {
     const EACH: u64 = u64::from_le_bytes([1; 8]);
     const TOP: u64 = EACH << 7;

@@ -33,7 +33,7 @@ pub(super) fn for_each_leaf(message: &[u8], visit: &mut dyn FnMut(Leaf<'_>)) {
 /// Splits a message recursively, at most [`NESTING_MAX`] levels deep.
 struct Parser<'a, 'v> {
     reader: Reader<'a>,
-    /// The latest leaf, not passed on yet because its last line end may belong to a boundary and be removed.
+    /// The latest leaf. It is not passed on yet, because its last line end is removed if a boundary follows.
     last: Option<Leaf<'a>>,
     visit: &'v mut dyn FnMut(Leaf<'_>),
 }

@@ -25,7 +25,8 @@ impl<'a> Reader<'a> {
         Self { message, at: 0, put_back: None, blank_line_ends: 0, boundaries: Vec::new() }
     }
 
-    /// Returns the next line with its end (CR, LF or both), or `None` if an enclosing part ends.
+    /// Returns the next line with its end (CR, LF or both), or `None` at the end of an enclosing part or of the
+    /// message.
     pub(super) fn peek(&self) -> Option<&'a [u8]> {
         if self.put_back.is_some() {
             return self.put_back;

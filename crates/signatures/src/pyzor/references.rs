@@ -16,7 +16,7 @@ const NAME_BYTES_MIN: usize = 2;
 /// Maximum distance from the end of the input at which Python considers a reference unfinished.
 const UNFINISHED_CHARACTERS_MAX: usize = 34;
 
-/// Returns true if `text`, in which no tag follows, may end in an unfinished reference.
+/// Returns true if `text`, the rest of a page after its last tag, may end in an unfinished reference.
 pub(super) fn is_unfinished(text: &str) -> bool {
     let start = text.char_indices().rev().take(UNFINISHED_CHARACTERS_MAX).last().map_or(text.len(), |(at, _)| at);
     let tail = text.get(start..).unwrap_or_default();
@@ -76,8 +76,9 @@ fn windows_1252(byte: u8) -> char {
     text.chars().next().unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// Appends the characters for the name at the start of `reference` and returns its length, or `None` if there is no
-/// name. An unknown name is copied. If only a prefix of the name is known, it is replaced and the rest is copied.
+/// Appends the characters for the name at the start of `reference` and returns the length of the name, or `None` if
+/// there is no name. An unknown name is copied. If only a prefix of the name is known, it is replaced and the rest is
+/// copied.
 fn named(reference: &str, out: &mut String) -> Option<usize> {
     let is_end = |c: char| matches!(c, '\t' | '\n' | '\x0c' | ' ' | '<' | '&' | '#' | ';');
     let mut characters = reference.char_indices().take(NAME_CHARACTERS_MAX + 1).enumerate();

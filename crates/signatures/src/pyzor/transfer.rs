@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use crate::hex;
 
-/// Removes the transfer encoding of `payload`. An unknown name, even a known one with a trailing blank, counts as no
-/// encoding.
+/// Removes the transfer encoding of `payload`. An unknown name counts as no encoding, and so does a known name with a
+/// trailing blank.
 pub(super) fn decode<'a>(payload: &'a [u8], encoding: &[u8]) -> Cow<'a, [u8]> {
     let is_one_of = |names: &[&str]| names.iter().any(|name| encoding.eq_ignore_ascii_case(name.as_bytes()));
     if is_one_of(&["quoted-printable"]) {
@@ -58,8 +58,8 @@ fn quoted_printable(payload: &[u8]) -> Cow<'_, [u8]> {
 /// Decodes base64, skipping other characters, up to the first complete padding. If a single character remains at the
 /// end, the payload is not decoded at all.
 ///
-/// Python makes three attempts: two strict ones, then one with more padding. If an earlier attempt succeeds, the last
-/// attempt has the same result, so only the last is implemented.
+/// Python makes three attempts: two strict ones, then one with more padding. Whenever an earlier attempt succeeds, the
+/// last one would have the same result, so only the last is implemented.
 fn base64(payload: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(payload.len() / 4 * 3 + 3);
     let mut group = 0_u32;
@@ -133,8 +133,8 @@ fn lines(payload: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Returns true if the word up to the first blank is an octal number by Python's rules: optional white space, a sign, a
-/// prefix, single underscores.
+/// Returns true if the word up to the first blank is an octal number by Python's rules, which allow white space around
+/// it, a sign, a prefix and single underscores.
 fn starts_with_mode(line: &[u8]) -> bool {
     let word = line.split(|&byte| byte == b' ').next().unwrap_or_default();
     let unsigned = match word.trim_ascii() {

@@ -1,6 +1,7 @@
-//! Named characters supported by the client: four of markup, the non-breaking space, and the upper half of Latin-1.
+//! Named characters supported by the client: the four special characters of HTML, the non-breaking space, and the upper
+//! half of Latin-1.
 
-/// Names of characters with numbers of their own.
+/// Names that are not in the sequence of [`LATIN_1`], with their characters.
 const SINGLE: &[(&str, u8)] = &[("lt", b'<'), ("gt", b'>'), ("amp", b'&'), ("quot", b'"'), ("nbsp", b' ')];
 
 /// The names of the characters 161 to 255 in Latin-1, in order (HTML 3.2, "Character Entities for ISO Latin-1").

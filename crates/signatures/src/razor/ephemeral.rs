@@ -13,7 +13,7 @@ use super::text::{head, is_blank, is_false, tail};
 /// fourth to the fifth.
 const PLACES: u8 = 6;
 
-/// Total length up to which the sections are too short; the whole text is signed instead.
+/// Total length of the sections up to which they are too short. In that case, the whole text is signed instead.
 const SECTIONS_BYTES_MIN: usize = 128;
 
 /// Returns the e4 signature of `text`.
@@ -103,8 +103,8 @@ impl<'a> Lines<'a> {
 
     /// Returns the start and end of the section from offset `from` to offset `to`.
     ///
-    /// For the client, an offset at the very end of a line is column 0 of that line. It then examines the next line
-    /// too, finds a negative column there, and settles on the start of that line.
+    /// If an offset is at the very start of a line, the client does not stop at column 0 of that line. It goes on to
+    /// the next line, where the column would be negative, and settles on the start of the next line.
     fn places(&self, start: usize, end: usize, from: usize, to: usize) -> [Place; 2] {
         let mut places = [Place::default(), Place::default()];
         let (mut found_from, mut found_to) = (false, false);
@@ -127,8 +127,8 @@ impl<'a> Lines<'a> {
         places
     }
 
-    /// Returns the text from `from` to `to`, which is on a later line. If the end was not found, returns only text of
-    /// the first line.
+    /// Returns the text from `from` to `to`, which is on a later line. If the end was not found, returns only the rest
+    /// of the line of `from`.
     fn between(&self, from: Place, to: Place) -> Vec<u8> {
         let mut text = tail(self.line(from.line), from.column).to_vec();
         for number in from.line + 1..to.line {
@@ -163,7 +163,7 @@ impl Drand48 {
         Self((u64::from(seed) << 16) + 0x330E)
     }
 
-    /// Returns the next number from 0 to `limit`.
+    /// Returns the next random number, at least 0 and less than `limit`.
     pub(super) fn below(&mut self, limit: f64) -> f64 {
         self.0 = self.0.wrapping_mul(0x5_DEEC_E66D).wrapping_add(0xB) & Self::MASK;
         limit * (self.0 as f64 / (1u64 << 48) as f64)

@@ -18,7 +18,7 @@ use super::preprocess::{replace, unescape};
 
 const HTTP: &str = "http://";
 
-/// Text that the client inserts before the text after the first link, and later mistakes for part of the text.
+/// Text that the client inserts between the first link and the text after it, and later mistakes for part of that text.
 const HREF: &str = "a href";
 
 /// Returns the hosts of `text`, in the client's order.
@@ -237,7 +237,7 @@ enum Resolved<'a> {
     Unicode(Vec<char>),
 }
 
-/// Replaces `&#N;`, where N has two or three digits, with the characters.
+/// Replaces references of the form `&#N;`, where N has two or three digits, with their characters.
 fn resolve_references(text: &[u8]) -> Resolved<'_> {
     let is_large = |place| reference(tail(text, place + 1)).is_some_and(|(character, _)| character > '\u{ff}');
     if !memmem::find_iter(text, b"&#").any(is_large) {

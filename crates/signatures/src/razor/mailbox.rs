@@ -9,8 +9,9 @@ use super::text::{head, is_false, tail};
 /// Returns the messages that `razor-check` and related tools find in `file`.
 ///
 /// If the first line begins with `From `, the file is a mailbox: a message begins at every such line, which belongs to
-/// the message. Otherwise the file is one message, and a `>` is inserted before every line that begins with any number
-/// of `>` and `From `. An empty file contains no message, and neither does a file that consists of a single `0`.
+/// the message. Otherwise the file is one message, and a `>` is inserted before every line that begins with `From `, or
+/// with any number of `>` and then `From `. An empty file contains no message, and neither does a file that consists of
+/// a single `0`.
 ///
 /// ```
 /// use bruit_signatures::razor::command_line_messages;
@@ -42,7 +43,7 @@ fn mailbox(file: &[u8]) -> Vec<Cow<'_, [u8]>> {
     messages
 }
 
-/// Inserts a `>` before every line that begins with any number of `>` and `From `.
+/// Inserts a `>` before every line that begins with `From `, or with any number of `>` and then `From `.
 fn escape_from_lines(message: &[u8]) -> Cow<'_, [u8]> {
     let mut escaped = Vec::new();
     let mut copied = 0;

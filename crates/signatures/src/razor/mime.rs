@@ -68,7 +68,8 @@ fn without_header(text: &[u8]) -> Leaf<'_> {
     Leaf { header: AGENT_LINE.to_vec(), body: text.strip_prefix(b"\n").unwrap_or(text) }
 }
 
-/// Returns the header lines that a part keeps, after unfolding: each LF before white space is deleted together with it.
+/// Returns the header lines that a part keeps, after unfolding: each LF before white space is deleted together with
+/// that white space.
 fn kept_lines(header: &[u8]) -> Vec<u8> {
     let mut kept = Vec::new();
     let mut line_start = 0;
@@ -108,7 +109,7 @@ fn boundary(kept: &[u8]) -> Option<Vec<u8>> {
         if let Some(value) = boundary_value(rest, line_length) {
             return Some(unquote(value).to_vec());
         }
-        // Skips the rest of the line: a later mention in the same line cannot have a longer value.
+        // Skips the rest of the line: a later mention in the same line would not find a value either.
         rest = tail(rest, line_length);
     }
     None

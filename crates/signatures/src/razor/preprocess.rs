@@ -82,7 +82,7 @@ fn base64_names(part: &[u8]) -> impl Iterator<Item = usize> {
 }
 
 /// Returns the base64 in `text`: the text after its first blank line, up to the first `=`. Without a blank line,
-/// returns all of the text. There, `=` has a value too, except at the end.
+/// returns all of the text; in this case, `=` has a value too, except at the end.
 fn base64_characters(text: &[u8]) -> Cow<'_, [u8]> {
     if let Some(body) = after_base64_header(text) {
         return body.into();
@@ -131,8 +131,8 @@ pub(super) fn unescape(text: &[u8], mark: u8) -> Cow<'_, [u8]> {
     })
 }
 
-/// Replaces every `mark` and the text after it, if `meaning` recognises this text, with the byte that they encode, if
-/// any.
+/// Replaces every `mark` that is followed by text that `meaning` recognises, together with this text. `meaning` is
+/// given the text after the mark. It returns the byte that takes their place, if any, and the rest of the text.
 pub(super) fn replace(text: &[u8], mark: u8, meaning: impl Fn(&[u8]) -> Option<(Option<u8>, &[u8])>) -> Cow<'_, [u8]> {
     let mut replaced = Vec::new();
     let mut rest = text;

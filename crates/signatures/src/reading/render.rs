@@ -205,8 +205,8 @@ impl Page {
         })
     }
 
-    /// Writes the control character that is equivalent to the markup. It forces the order of the characters that
-    /// follow.
+    /// If the markup forces the order of the characters that follow, writes the equivalent control character and
+    /// returns it.
     fn begin_direction(&mut self, style: &Style, look: Look) -> Option<char> {
         if !style.is_order_forced() || self.directions.len() >= DIRECTIONS_MAX {
             return None;
@@ -348,7 +348,7 @@ impl Page {
     }
 
     fn link(&mut self, value: &[u8]) {
-        // Images embedded in the page have no target.
+        // Only absolute targets can lead to a host.
         let is_absolute = memchr::memchr(b':', value).is_some();
         if is_absolute && self.out.links.len() < LINKS_MAX && value.len() <= LINK_BYTES_MAX {
             let target = String::from_utf8_lossy(value).into_owned();
@@ -518,7 +518,8 @@ impl Attributes {
         }
     }
 
-    /// Returns true if a mail program may have created this element to quote a message. Many set no class or type.
+    /// Returns true if a mail program may have created this element to quote a message. Many programs set no class or
+    /// type.
     fn is_citation(&self, is_block_quote: bool) -> bool {
         is_block_quote || self.class.contains("yahoo_quoted")
     }

@@ -49,10 +49,11 @@ const NAMED: [(&str, Rgb); 24] = [
 /// The appearance of text in the current element.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
-    /// True if hidden irrevocably: nested elements are hidden too.
+    /// True if hidden for good: all nested elements are hidden, too.
     is_gone: bool,
-    /// True if invisible; a nested element may be visible or larger again.
+    /// True if invisible; a nested element may be visible again.
     is_invisible: bool,
+    /// True if too small to read; a nested element may be larger again.
     is_tiny: bool,
     colour: Rgb,
     /// Background colour, or `None` for a picture, which may have any colour.
@@ -105,7 +106,7 @@ impl Look {
         !(self.is_gone || self.is_invisible || self.is_tiny || is_lost)
     }
 
-    /// Returns the look of an element within this one.
+    /// Returns the look of an element with `style` whose parent has this look.
     pub(super) fn with(self, style: &Style) -> Self {
         Self {
             is_gone: self.is_gone || style.is_gone(),

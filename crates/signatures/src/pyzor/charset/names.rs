@@ -75,7 +75,7 @@ fn by_name() -> &'static HashMap<&'static str, Named> {
     })
 }
 
-/// Returns all names in one line.
+/// Returns the names listed on one line of the table, each with its codec.
 fn line_names(line: &'static str) -> impl Iterator<Item = (&'static str, Named)> {
     let codec = line.split(' ').next().and_then(codec);
     let names = line.split(' ').enumerate();

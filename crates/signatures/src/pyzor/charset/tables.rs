@@ -111,7 +111,7 @@ fn remove(pairs: &mut Pairs, range: &str) {
     }
 }
 
-/// Sets a pair such as `a140:3000`.
+/// Applies a correction such as `a140:3000`: the pair of bytes a140 encodes U+3000.
 fn correct(pairs: &mut Pairs, correction: &str) {
     let Some((pair, point)) = correction.split_once(':') else { return };
     let [_, _, first, second] = hex(pair).unwrap_or(0).to_be_bytes();

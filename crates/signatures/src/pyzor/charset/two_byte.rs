@@ -110,7 +110,7 @@ fn alone(rest: &[u8], set: TwoByte) -> Option<char> {
     }
 }
 
-/// Returns a character of `length` bytes, or an error of one byte.
+/// Returns a character and its `length` in bytes or, if there is no character, an error of one byte.
 fn found(length: usize, character: Option<char>) -> (usize, Option<char>) {
     (character.map_or(1, |_| length), character)
 }
