@@ -22,7 +22,7 @@ const AFTER_HELP: &str = "\
 The secret is the first line of --secret-file, or of standard input. It is never an argument, because every \
 user of the machine can see arguments. For pyzor it is the part after the comma in the output of 'pyzor genkey'.
 
-A changed account keeps its weight, but sessions logged in with it are closed. An account that is removed and \
+Changing an account keeps its weight, but closes the sessions that are logged in to it. An account that is removed and \
 added again loses its weight. Accounts in the server's configuration return to their configured state at the next \
 reload. Fuzzy key pairs can be added and changed only in the configuration.
 
@@ -40,7 +40,7 @@ Examples:
 /// Maximum number of bytes read for a secret. Protocols allow only shorter secrets.
 const SECRET_BYTES_MAX: u64 = 4096;
 
-/// Maximum number of requested pages. No server has so many.
+/// Maximum number of pages requested from the server. No server has that many.
 const PAGES_MAX: usize = 256;
 
 /// HTTP status 404.
@@ -325,8 +325,8 @@ fn print_entry(account: &AccountEntry, output: &mut impl Write) -> io::Result<()
     lines.iter().try_for_each(|(what, value)| writeln!(output, "{what:14}{}", printable(value)))
 }
 
-/// Formats the weight of an account, or `-` if no claim of the account has been settled. The standing then decides
-/// the weight.
+/// Formats the weight of an account, or `-` if none of its claims has been settled. In that case, its standing
+/// determines its weight.
 fn shown_weight(account: &AccountEntry) -> String {
     account.trust.as_ref().map_or_else(|| "-".to_owned(), |trust| format!("{:.2}", trust.weight))
 }

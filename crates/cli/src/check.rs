@@ -2,7 +2,7 @@
 //!
 //! Signatures are computed locally and sent to the server. A check never delays mail: if the server cannot be reached
 //! in time, the message counts as unknown and the error goes to standard error. With a local replica, the program
-//! queries the server only about signatures that the replica cannot rule out.
+//! queries the server only about messages that the replica cannot rule out.
 
 mod header;
 mod local;
@@ -40,7 +40,7 @@ Exit codes:
   response
   2  error: the server refused, a file could not be read, or an argument is invalid
   3  bulk: not known as spam, but sent to many recipients (at least one message, none of them spam, no error)
-If the server cannot be reached in time, this is reported on standard error; mail is never delayed. --on-error \
+A server that cannot be reached in time is reported on standard error; mail is never delayed. --on-error \
 sets the exit code for a server that does not answer or that refuses the request. Without --bulk-threshold, the \
 server's threshold applies.
 
@@ -57,7 +57,7 @@ With --local, a message without a hit in the replica is unknown, and nothing is 
 checked with the server, and so is every message if the replica is stale or unusable. A replica does not contain \
 near replicas of known texts, whitelisted senders, or counts below 16 recipients. See 'bruit replica'.
 
-The From field can be forged. If you whitelist senders, use --sender to pass the one that your mail system has \
+The From field can be forged. If you whitelist senders, use --sender to pass the address that your mail system has \
 verified.
 
 Examples:
@@ -168,7 +168,8 @@ pub(crate) fn run(arguments: &CheckArgs, output: &mut impl Write) -> Result<Exit
     });
     let was_all_read =
         match was_all_read.and_then(|was_all_read| output.flush().map(|()| was_all_read).map_err(Failure::from)) {
-            // If the output was closed, keep the exit code of the verdict: 0, as for other verbs, would mean spam.
+            // If the reader closed the output, keep the exit code of the verdict. Other verbs return 0 in this case,
+            // but here 0 means spam.
             Err(Failure::ReaderLeft) => true,
             result => result?,
         };
@@ -273,7 +274,7 @@ impl Checker {
     }
 }
 
-/// Returns the answer with another bulk threshold applied.
+/// Returns the answer with the verdict that `threshold` gives instead of the server's bulk threshold.
 fn judge_again(checked: Checked, threshold: u32) -> Checked {
     let (verdict, reason) = match (checked.verdict, checked.bulk_count >= threshold) {
         (Verdict::Unknown, true) => (Verdict::Bulk, "many_recipients"),

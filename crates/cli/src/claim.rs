@@ -13,7 +13,8 @@ use bruit_console::failure::bad_input;
 use bruit_console::quantity::counted;
 use bruit_console::terminal::{complain, printable};
 
-/// Default time limit of a claim. It is longer than for a check, because the server answers once the claim is on disk.
+/// Default time limit of a claim. It is longer than for a check, because the server does not answer until the claim is
+/// on disk.
 pub(crate) const CLAIM_TIMEOUT: Duration = Duration::from_secs(30);
 
 const AFTER_HELP: &str = "\

@@ -22,7 +22,7 @@ A filter file contains a secret key, with which all entries are hashed; copies o
 Anyone who has the file can test which entries it contains, so keep it secret. Deltas contain no secret key.
 
 Each line of input is a key, without its line ending. Files are replaced atomically: an interrupted command leaves \
-the old file, and possibly a hidden temporary file .bruit-* beside it that can be removed.
+the old file unchanged. It may also leave a hidden temporary file .bruit-* in the same folder, which you can remove.
 
 A counting filter records the origins of its counts. Merging or applying the same counts twice is refused. See \
 docs/federation.md for two sites that exchange counts.

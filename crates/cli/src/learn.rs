@@ -15,8 +15,8 @@ use bruit_console::terminal::{complain, printable};
 const AFTER_HELP: &str = "\
 Use this command for mail that is certainly good: mail sent by authenticated users, or an archive of newsletters and \
 order confirmations. Text that occurs in two different good messages no longer makes a message spam. To \
-correct a single message that was reported by mistake, use 'bruit revoke'. The server accepts this only from \
-its own users.
+correct a single message that was reported by mistake, use 'bruit revoke'. The server learns only from the site's \
+own users.
 
 Exit codes:
   0  every message was learned and is on the server's disk

@@ -27,7 +27,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::claim::Claim;
 
-/// A self-hosted clearinghouse for collaborative spam detection on Bloom filters
+/// A self-hosted clearinghouse for collaborative spam detection, built on Bloom filters
 #[derive(Debug, Parser)]
 #[command(name = "bruit", version, arg_required_else_help = true, help_template = help_template::<Verb>(&GROUPS))]
 struct BruitArgs {
@@ -79,7 +79,7 @@ enum Verb {
     Completions(completions::CompletionsArgs),
 }
 
-/// Verbs in the order of the help, grouped by purpose.
+/// Verbs, grouped by purpose, in the order in which the help lists them.
 const GROUPS: [Group; 5] = [
     ("Server", &["serve", "replica", "store"]),
     ("Mail", &["check", "report", "revoke", "learn", "count", "explain", "sign"]),

@@ -81,7 +81,8 @@ struct Plan {
     bulk: Option<Bulk>,
 }
 
-/// Returns a function that adds the name of the layout to an error: other layouts may still be possible.
+/// Returns a function that adds the purpose and the layout of a filter to an error, because a plan for another layout
+/// may still be possible.
 fn for_layout(what: &str, layout: Layout) -> impl Fn(SizingError) -> String {
     let layout = if layout == Layout::OneLine { "one-line" } else { "classical" };
     move |error| format!("no plan for {what}, {layout} layout: {error}")
@@ -214,7 +215,7 @@ fn assumptions(arguments: &PlanArgs) -> Vec<String> {
     assumed
 }
 
-/// One filter of either kind.
+/// One column of the output: a membership or counting filter.
 struct Column {
     cells: u64,
     cell_bits: u32,

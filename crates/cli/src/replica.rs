@@ -28,7 +28,7 @@ use bruit_console::terminal::complain;
 
 const AFTER_HELP: &str = "\
 A replica contains the signatures that the server, its cluster and its peers have listed, or counted for 16 or \
-more recipients. It does not contain near replicas of known texts, revocations and whitelists, so 'bruit \
+more recipients. It does not contain near replicas of known texts, revocations or whitelists, so 'bruit \
 check' asks the server about hits.
 
 THE FILE CONTAINS THE REALM'S SECRET KEY and is created with permissions 0600. Allow only the users who run \
@@ -37,7 +37,7 @@ machine, permission to read its admin.token.
 
 Exit codes:
   0  up to date (with --once), or stopped by a signal
-  2  error: the server could not be reached or refused, none of its data was accepted, some announced data \
+  2  error: the server refused or could not be reached, none of its data was accepted, some announced data \
   could not be fetched yet, or an argument is invalid
 
 Examples:
@@ -149,7 +149,8 @@ async fn follow(arguments: &ReplicaArgs, output: &mut impl Write) -> Result<Exit
     Err(failure(follower.follow(now, tell).await))
 }
 
-/// Returns the problem of a round in which the server responded: nothing was accepted, or the data was incomplete.
+/// Returns the problem in a round that reached the server, if there was one: nothing was accepted, the data was
+/// incomplete or, without `--once`, some data was rejected.
 fn fault(arguments: &ReplicaArgs, round: &Round) -> Option<String> {
     let url = arguments.from.as_deref().unwrap_or_default();
     let rejected = || round.rejected.first().map(|rejected| format!("rejected data from {url}: {rejected}"));

@@ -34,7 +34,7 @@ fn small() -> Folder {
     folder
 }
 
-/// Merges filters, with or without a warning.
+/// Merges filters, and returns the error output: a warning, or nothing.
 fn merge(folder: &Folder, words: &str) -> String {
     let output = folder.run_with(words, b"");
     assert!(output.status.success(), "{words}: {output:?}");
@@ -380,7 +380,7 @@ fn merged_one_line_counts_come_with_a_warning_and_its_figure() {
     folder.run("create b --like a");
     let line = merge(&folder, "merge a b -o sum");
     assert!(line.starts_with("bruit: warning: sum: merged one-line counts are upper bounds"), "{line}");
-    assert!(line.contains("2 servers: 0.23 %") && line.contains("docs/paper/beyond.md"), "{line}");
+    assert!(line.contains("0.23 % with 2 servers") && line.contains("docs/paper/beyond.md"), "{line}");
     let page = include_str!("../../../docs/paper/beyond.md");
     assert!(
         page.contains("| 2e-4 | 2.3e-3 | 4.7e-3 | 1.2e-2 | 6.4e-2 |"),
@@ -434,13 +434,13 @@ fn keys_are_removed_from_intuitive_counts_only() {
     folder.printed("add a", &b"y\n".repeat(20));
     let json = folder.printed("remove a --json", b"y\n");
     assert_eq!(json, b"{\"file\":\"a\",\"keys\":1,\"saturated\":1}\n");
-    assert_eq!(folder.printed("count a", b"y\n"), b"15\ty\n", "a full cell may stand for more than it shows");
+    assert_eq!(folder.printed("count a", b"y\n"), b"15\ty\n", "a saturated cell may stand for a higher count");
     for (options, what) in [
         (
             "--counting refined --layout classical",
-            "keys cannot be removed from refined counts: an addition raises only",
+            "keys cannot be removed from refined counts: an addition increments only",
         ),
-        ("--counts", "keys cannot be removed from refined counts: an addition raises only"),
+        ("--counts", "keys cannot be removed from refined counts: an addition increments only"),
         ("", "keys cannot be removed from a membership filter: "),
     ] {
         folder.run(&format!("create other --force --signatures 500 {options}"));

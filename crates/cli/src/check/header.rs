@@ -85,8 +85,8 @@ fn write(message: &[u8], value: &str, output: &mut impl Write) -> io::Result<()>
     write_without_field(rest, output)
 }
 
-/// Writes a message without existing fields of our name. The header ends at the first empty line, as the most tolerant
-/// readers assume, so that no reader finds a forged field.
+/// Writes a message without existing fields of our name. Only an empty line ends the header, as in the most tolerant
+/// readers. If it ended earlier, such a reader could find a forged field that was left in.
 fn write_without_field(message: &[u8], output: &mut impl Write) -> io::Result<()> {
     let mut rest = message;
     let mut is_dropped = false;

@@ -45,8 +45,8 @@ pub(super) struct FilterCreateArgs {
     #[arg(long)]
     counts: bool,
 
-    /// Count, and choose the counting rule: refined increments only the lowest cells and is more accurate,
-    /// intuitive increments all, so that keys can be removed [default with --counts: refined]
+    /// Count with this rule: refined increments only the lowest cells of a key and is more accurate; intuitive
+    /// increments all its cells, so that keys can be removed [default with --counts: refined]
     #[arg(long, value_name = "EXTENSION")]
     counting: Option<CountingArgument>,
 

@@ -75,7 +75,7 @@ pub(super) fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// Returns the secret key stored in the file, which is needed to look up keys.
+/// Returns the secret key stored in the file. Without it, entries cannot be looked up.
 pub(super) fn key_of(stored: &FilterFile, path: &Path) -> Result<FingerprintKey, Failure> {
     stored
         .key

@@ -39,8 +39,8 @@ pub(super) fn merge(arguments: &FilterMergeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Percentage of additions to keys with a wrong count, after merging the filters of 2 to 100 servers. From
-/// `docs/paper/beyond.md`: one-line layout, Zipf counts. With one server, the percentage is 0.02.
+/// For 2 to 100 merged servers, the percentage of additions that went to keys with a wrong count. The figures are from
+/// `docs/paper/beyond.md`, for the one-line layout and Zipf counts. With one server, the percentage is 0.02.
 const WRONG_PERCENT: [(usize, &str); 4] = [(2, "0.23"), (4, "0.47"), (10, "1.2"), (100, "6.4")];
 
 /// Returns a warning that merged one-line counts are not exact.
@@ -49,8 +49,8 @@ fn bounds_warning(output: &Path, merged: usize) -> String {
     let &(servers, percent) = row.expect("the table has rows");
     format!(
         "warning: {}: merged one-line counts are upper bounds: a key whose count exceeds 15 only after the merge \
-         has no record. In a simulation, the share of additions to keys counted too high was 0.02 % with one server, \
-         and with {servers} servers: {percent} % (docs/paper/beyond.md)",
+         has no record. In a simulation, the share of additions that went to keys counted too high was 0.02 % \
+         with one server and {percent} % with {servers} servers (docs/paper/beyond.md)",
         output.display()
     )
 }

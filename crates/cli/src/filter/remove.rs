@@ -17,8 +17,8 @@ use bruit_console::keys::KeyFiles;
 
 const MEMBERSHIP: &str = "keys cannot be removed from a membership filter: keys may share bits; \
                           use a pair (--pair) and revoke, or --counting intuitive";
-const REFINED: &str = "keys cannot be removed from refined counts: an addition raises only the lowest cells of its \
-                       key, and it is not recorded which, so a removal could make other keys count too low; \
+const REFINED: &str = "keys cannot be removed from refined counts: an addition increments only the lowest cells of \
+                       its key and does not record which, so a removal could make the counts of other keys too low; \
                        create the filter with --counting intuitive";
 
 /// Arguments of `bruit filter remove`.
@@ -61,7 +61,7 @@ pub(super) fn run(arguments: &FilterRemoveArgs, output: &mut impl Write) -> Resu
     }
     let kept = match saturated {
         0 => String::new(),
-        keys => format!(", but {} had reached the maximum of a cell and stay there", counted(keys, "count")),
+        keys => format!(", but {} had reached the maximum of a cell and cannot be reduced", counted(keys, "count")),
     };
     writeln!(output, "{}: {} removed{kept}", path.display(), counted(summary.keys, "key"))?;
     Ok(())

@@ -8,7 +8,7 @@ use bruit_console::Failure;
 use bruit_console::files::{FileKind, Output, bad_file, ensure_memory, open_checked, write_atomically};
 use bruit_filters::file::{self, FilterFile, Header, Stored};
 
-/// Output of filter files.
+/// Settings for writing filter files: an existing file is replaced only if it is a filter file.
 pub(crate) const FILTER: Output = Output::Replace(FileKind {
     name: "a filter file",
     content: "the filter",
@@ -16,7 +16,8 @@ pub(crate) const FILTER: Output = Output::Replace(FileKind {
     is_public: false,
 });
 
-/// Output of deltas, which do not contain a key.
+/// Settings for writing deltas: an existing file is replaced only if it is a delta. Deltas contain no key, so other
+/// users may read them.
 pub(crate) const DELTA: Output =
     Output::Replace(FileKind { name: "a delta", content: "the delta", magic: file::DELTA_MAGIC, is_public: true });
 
@@ -32,7 +33,7 @@ pub(crate) fn read(path: &Path) -> Result<FilterFile, Failure> {
     file::decode(&mut input, header.payload_bytes()).map_err(|error| bad_file(path, error))
 }
 
-/// Writes `filter` with its label.
+/// Writes a filter file, replacing an existing one.
 pub(crate) fn write_filter(path: &Path, filter: &FilterFile) -> Result<(), Failure> {
     write_atomically(path, FILTER, |output| filter.write(output).map_err(|error| bad_file(path, error)))?;
     Ok(())

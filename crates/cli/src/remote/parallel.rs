@@ -32,7 +32,7 @@ const IN_FLIGHT_BYTES_MAX: usize = 128 << 20;
 pub(crate) struct Place {
     /// File name, or "standard input".
     pub(crate) file: PathBuf,
-    /// Number of the message in the file, starting at 1, if there are several.
+    /// Number of the message, starting at 1, if the file contains several messages.
     pub(crate) number: Option<u64>,
     /// True unless the only input is standard input.
     is_named: bool,
@@ -140,7 +140,7 @@ impl<'scope, 'env, A: Send + 'env, F: Fn(&[u8]) -> A + Sync> Pipeline<'scope, 'e
         }
         let (sender, answer) = sync_channel(1);
         self.waiting.push_back(InFlight { place: Place::of(message), bytes: message.bytes.len(), answer });
-        // Sending fails only if all workers have panicked. The missing answer then reports the error.
+        // Sending fails only if all workers have panicked. The error is then reported when the answer is awaited.
         let _ = self.jobs.send(Job { message: message.bytes.to_vec(), answer: sender });
         if self.threads < self.threads_max.min(self.waiting.len()) {
             self.start();

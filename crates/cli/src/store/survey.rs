@@ -96,7 +96,7 @@ fn founding_missing(directory: &Path) -> OpenError {
     OpenError::FoundingMissing { directory: directory.to_owned() }
 }
 
-/// Describes the fault of the founding file, without which the other files cannot be read.
+/// Describes what is wrong with the founding file, if anything. Without this file, the other files cannot be read.
 fn founding_fault(directory: &Path, survey: &Survey) -> Option<String> {
     match Founding::read(directory) {
         Ok(Some(_)) if survey.has_wrong_founding() => {
