@@ -11,7 +11,10 @@ const NONE: u8 = 64;
 /// Values of all bytes.
 const VALUES: [u8; 256] = values();
 
-#[expect(clippy::indexing_slicing, reason = "evaluated at compile time; the index is a byte, and the table has 256 entries")]
+#[expect(
+    clippy::indexing_slicing,
+    reason = "evaluated at compile time; the index is a byte, and the table has 256 entries"
+)]
 const fn values() -> [u8; 256] {
     let mut values = [NONE; 256];
     let mut value = 0;

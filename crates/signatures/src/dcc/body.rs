@@ -14,7 +14,10 @@ const CHUNK_BYTES: usize = 1024;
 /// True for bytes that are hashed. A table, because comparisons would compile to branches.
 const COUNTS: [bool; 256] = counts();
 
-#[expect(clippy::indexing_slicing, reason = "evaluated at compile time; the index is a byte, and the table has 256 entries")]
+#[expect(
+    clippy::indexing_slicing,
+    reason = "evaluated at compile time; the index is a byte, and the table has 256 entries"
+)]
 const fn counts() -> [bool; 256] {
     let mut counts = [true; 256];
     let mut rest: &[u8] = b" \t\r\n=";

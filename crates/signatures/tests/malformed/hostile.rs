@@ -275,7 +275,7 @@ fn a_line_of_fifty_megabytes_is_processed() {
 }
 
 #[test]
-#[ignore = "prints how long things take, which is for people to judge"]
+#[ignore = "prints timings, which people have to judge"]
 fn timings() {
     let only = std::env::var("BRUIT_ONLY").unwrap_or_default();
     for &pattern in [PAGES, TEXTS, PARTS].concat().iter() {
@@ -288,7 +288,7 @@ fn timings() {
     print_timings("different links", &only, different_links);
 }
 
-#[expect(clippy::print_stdout, reason = "what it is for")]
+#[expect(clippy::print_stdout, reason = "the purpose of the function")]
 fn print_timings(name: &str, only: &str, make: impl Fn(usize) -> Vec<u8>) {
     if !name.contains(only) {
         return;

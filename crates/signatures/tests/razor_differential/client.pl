@@ -1,14 +1,14 @@
-# What the installed Razor client computes, without a network.
+# Prints what the installed Razor client computes, without using the network.
 #
-# Arguments: the ep4 parameters to sign with. Standard input: names of files, a line each; every file is one message, used
-# as it is. For each, standard output gets:
+# Arguments: the ep4 parameters to sign with. Standard input: file names, one per line. Every file is one message, which
+# is used unchanged. For each file, standard output receives:
 #
 #   file NAME
 #   part INDEX SHA1            of each part's bytes, in order
-#   sign EP4                   and behind it, for each signature, in the client's order:
+#   sign EP4                   followed by the signatures, in the client's order:
 #   e4 INDEX SIGNATURE
 #   e8 INDEX SIGNATURE
-#   died REASON                instead of signatures, if the client did
+#   died REASON                instead of signatures, if the client died
 use strict;
 use Digest::SHA qw(sha1_hex);
 use Razor2::Client::Agent;
@@ -31,7 +31,7 @@ while (my $name = <STDIN>) {
     }
 }
 
-# A client that knows its server's parameters, and no server.
+# Returns a client that has the parameters of a server, but no server.
 sub agent {
     my ($ep4) = @_;
     my $agent = Razor2::Client::Agent->new('razor-check');
@@ -55,7 +55,7 @@ sub print_parts {
     }
 }
 
-# The client's lines are like "1.0 e4: SIGNATURE, ep4: 7542-10".
+# The client's lines look like "1.0 e4: SIGNATURE, ep4: 7542-10".
 sub print_signatures {
     my ($lines) = @_;
     return print "died $@\n" unless $lines;

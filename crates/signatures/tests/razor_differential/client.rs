@@ -5,29 +5,29 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Returns the client's results for each of `files`: the block of lines described in `client.pl`, without the name of
-/// the file.
+/// Returns the client's results for each of `files`: the lines described in `client.pl`, without the line with the file
+/// name.
 pub(crate) fn blocks(files: &[PathBuf], ep4s: &[&str]) -> Vec<String> {
     let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/razor_differential/client.pl");
     let mut command = Command::new("perl");
     command.arg(driver).args(ep4s).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().expect("perl is missing: install the Debian package razor");
     let names: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
-    let mut input = process.stdin.take().expect("it is piped");
+    let mut input = process.stdin.take().expect("the standard input is piped");
     // Writes in a separate thread, because the client writes its results while it reads.
     let writer = std::thread::spawn(move || input.write_all(names.as_bytes()));
-    let output = process.wait_with_output().expect("perl ends");
+    let output = process.wait_with_output().expect("the process can be waited for");
     let complaints = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success(),
         "perl or the Debian package razor is missing, or the client failed:\n{complaints}"
     );
-    writer.join().expect("no panic").expect("the client reads all names");
+    writer.join().expect("the writer does not panic").expect("the client reads all names");
     let text = String::from_utf8(output.stdout).expect("the client writes ASCII");
     let blocks: Vec<_> = text
         .split("file ")
         .skip(1)
-        .map(|block| block.split_once('\n').expect("a name is a line").1.to_owned())
+        .map(|block| block.split_once('\n').expect("a line with the name begins every block").1.to_owned())
         .collect();
     assert_eq!(blocks.len(), files.len(), "a block for each file");
     blocks
