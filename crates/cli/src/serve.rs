@@ -254,7 +254,10 @@ fn write_announcement(server: &Server, output: &mut impl Write) -> io::Result<()
         writeln!(output, "  bruit check{option} < mail     # exit code 0: spam")?;
         let token = server.directory().join(ADMIN_TOKEN_FILE);
         writeln!(output, "  bruit stats{option} --token-file {}", token.display())?;
-        writeln!(output, "See docs/operators/ for how to connect SpamAssassin, rspamd, Razor, Pyzor and DCC clients.\n")?;
+        writeln!(
+            output,
+            "See docs/operators/ for how to connect SpamAssassin, rspamd, Razor, Pyzor and DCC clients.\n"
+        )?;
     }
     writeln!(output, "ready")?;
     output.flush()

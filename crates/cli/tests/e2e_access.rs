@@ -126,9 +126,13 @@ fn a_trusted_proxy_says_who_is_an_own_user() {
     let folder = Folder::new();
     let more = "[http]\nlisten = \"127.0.0.1:0\"\ntrusted_proxies = [\"127.0.0.1/32\"]\n";
     let server = Server::start(&folder, more);
-    assert_eq!(report(&server.url(), &[]), 403, "a proxy that names nobody");
+    assert_eq!(report(&server.url(), &[]), 403, "the proxy does not name its client");
     assert_eq!(report(&server.url(), &["-H", "X-Forwarded-For: 127.0.0.1, 192.0.2.1"]), 403);
-    assert_eq!(report(&server.url(), &["-H", "X-Forwarded-For: 192.0.2.1, 127.0.0.1"]), 403, "from right to left");
+    assert_eq!(
+        report(&server.url(), &["-H", "X-Forwarded-For: 192.0.2.1, 127.0.0.1"]),
+        403,
+        "the addresses are read from right to left"
+    );
     assert_eq!(report(&server.url(), &["-H", "X-Forwarded-For: 127.0.0.1"]), 200);
 }
 
@@ -144,7 +148,7 @@ fn another_user_of_the_machine_administers_nothing() {
     assert!(answer.complaints.contains("an administrator's token"), "{answer:?}");
     assert!(
         administer(&server, &["stats"]).contains("listed signatures"),
-        "whoever can read the token needs nothing else"
+        "anyone who can read the token needs nothing else"
     );
 }
 
@@ -301,7 +305,7 @@ fn start(command: &mut Command, port: u16) -> Running {
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
         assert!(
             process.0.try_wait().unwrap().is_none() && Instant::now() < deadline,
-            "it does not listen: {command:?}"
+            "the daemon does not listen: {command:?}"
         );
         thread::sleep(Duration::from_millis(50));
     }

@@ -39,8 +39,12 @@ fn a_looping_reporter_is_told_to_come_back_and_health_says_why() {
     assert_eq!(problem.status, 429, "{problem}");
     assert!((15_000..25_000).contains(&accepted), "{accepted}");
     let mut pyzor = Datagrams::to(server.address("pyzor"));
-    assert_eq!(pyzor.pyzor("report", &format!("{:040x}", u64::MAX)).0, 503, "later, and not: you may not");
-    assert_eq!(pyzor.pyzor("check", &format!("{:040x}", 1)).1, Some(5), "what was listed before is found");
+    assert_eq!(
+        pyzor.pyzor("report", &format!("{:040x}", u64::MAX)).0,
+        503,
+        "the client is told to try again later, not that it may not report"
+    );
+    assert_eq!(pyzor.pyzor("check", &format!("{:040x}", 1)).1, Some(5), "earlier listings are still found");
     let deadline = Instant::now() + SOON;
     while !client.stats().unwrap().health.iter().any(|condition| condition.state == "reports_refused") {
         assert!(Instant::now() < deadline, "{}", server.said());
@@ -53,7 +57,7 @@ fn a_looping_reporter_is_told_to_come_back_and_health_says_why() {
 /// `docs/reliability.md` has its figures.
 #[test]
 #[ignore = "takes minutes and an optimised build"]
-#[allow(clippy::print_stdout, reason = "its figures are wanted")]
+#[allow(clippy::print_stdout, reason = "the purpose of the test is to print figures")]
 fn forty_million_claims_at_a_default_server() {
     const BEFORE: u64 = 100_000;
     let folder = Folder::new();

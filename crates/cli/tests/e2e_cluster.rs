@@ -121,7 +121,7 @@ impl Cluster {
     fn until(&self, what: &str, condition: impl Fn() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !condition() {
-            assert!(Instant::now() < deadline, "it never happened that {what}: {}", self.said());
+            assert!(Instant::now() < deadline, "timed out waiting until {what}: {}", self.said());
             thread::sleep(GLANCE);
         }
     }
@@ -146,5 +146,5 @@ fn free_ports() -> u16 {
     let is_free = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
     let first = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
     let base = |_| Some(first()).filter(|port| port.checked_add(PORTS).is_some_and(|end| (*port..end).all(is_free)));
-    (0..100).find_map(base).expect("there are so many free ports in a row")
+    (0..100).find_map(base).expect("the machine has enough consecutive free ports")
 }

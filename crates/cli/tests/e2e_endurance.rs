@@ -2,7 +2,7 @@
 //! kill, a clock weeks ahead, a looping reporter, and a node that is away for two generations. The full run injects
 //! every fault.
 
-#![expect(clippy::print_stdout, reason = "which fault came when is shown if a test fails")]
+#![expect(clippy::print_stdout, reason = "if a test fails, the output shows which faults were injected and when")]
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Three nodes over a broker, in a realm with generations of a few seconds: the exchange continues, and `bruit peers`
-//! is right.
+//! Three nodes over a broker, in a realm with generations of a few seconds: the exchange continues, and the output of
+//! `bruit peers` is correct.
 
 #[path = "../../federation/tests/brokers/mod.rs"]
 mod brokers;
@@ -113,7 +113,7 @@ fn client(node: &Server) -> Client {
 fn report_to_all(nodes: &[Server], told: &mut Vec<(u64, u64)>) {
     for node in nodes {
         let (epoch, number) = (now().epoch(EPOCH), told.len() as u64);
-        until("a report is taken", SOON, nodes, || {
+        until("a report is accepted", SOON, nodes, || {
             client(node).report(&subject(&[number])).is_ok_and(|claimed| claimed.accepted == 1)
         });
         told.push((epoch, number));
@@ -166,7 +166,7 @@ fn until(what: &str, patience: Duration, nodes: &[Server], condition: impl Fn() 
             let each = nodes.iter().map(|node| format!("{:#?}\n{}", peers(node), node.said()));
             each.collect::<Vec<_>>().join("\n")
         };
-        assert!(Instant::now() < deadline, "it never happened that {what}: {}", shown());
+        assert!(Instant::now() < deadline, "timed out waiting until {what}: {}", shown());
         thread::sleep(GLANCE);
     }
 }

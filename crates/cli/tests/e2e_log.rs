@@ -45,8 +45,8 @@ fn debug_has_a_line_for_a_check_over_every_protocol_and_info_has_none() {
     send(server.address("dcc"), b"rubbish");
     until_line(&folder, &["protocol=\"dcc\"", "answered=\"malformed\"", "reason=\"malformed request\""]);
     let log = log(&folder);
-    assert!(!log.contains(DIGEST) && !log.contains(E8), "no whole signatures: {log}");
-    assert!(!log.contains("bruit::request: signature"), "these are for trace: {log}");
+    assert!(!log.contains(DIGEST) && !log.contains(E8), "the log contains a whole signature: {log}");
+    assert!(!log.contains("bruit::request: signature"), "single signatures belong to the level trace: {log}");
 
     server.terminate();
     fs::write(folder.path("server.log"), "").unwrap();
@@ -130,7 +130,7 @@ fn changes_by_administrators_are_in_the_log_and_refusals_are_bounded() {
     let log = log(&folder);
     assert!(log.matches("outcome=\"refused\"").count() <= 11, "{log}");
     let secrets = ["tin whistle", "guessed-wrong", &server.token()];
-    assert!(!secrets.iter().any(|secret| log.contains(secret)), "no secrets: {log}");
+    assert!(!secrets.iter().any(|secret| log.contains(secret)), "the log contains a secret: {log}");
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_link_that_fails_is_named_once_with_the_reason_and_so_is_its_return() {
     let _here = Server::start(&folders[0], &peer("berta", &keys[1], &format!("url = \"https://{address}\"\n")));
     let fails = ["WARN", "link failed; retrying", "peer=\"berta\"", "reason="];
     let line = until_line(&folders[0], &fails);
-    assert!(line.contains("refused"), "the reason is that nobody listens there: {line}");
+    assert!(line.contains("refused"), "the line must say that nobody listens at the address: {line}");
     // Sleep long enough for several attempts.
     thread::sleep(Duration::from_secs(3));
     assert_eq!(lines_with(&log(&folders[0]), &fails).len(), 1, "{}", log(&folders[0]));

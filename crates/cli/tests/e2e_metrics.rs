@@ -42,7 +42,7 @@ fn promtool_accepts_the_metrics_of_a_server_in_use() {
     let build = format!("bruit_build_info{{version=\"{}\",", env!("CARGO_PKG_VERSION"));
     assert!(metrics.lines().any(|line| line.starts_with(&build) && line.ends_with(" 1")), "{metrics}");
     assert!(value(&metrics, "bruit_snapshot_age_seconds") < 600.0);
-    assert!(value(&metrics, "process_resident_memory_bytes") > 16e6, "the books alone have 16 MiB");
+    assert!(value(&metrics, "process_resident_memory_bytes") > 16e6, "the books alone take 16 MiB");
     assert!(value(&metrics, "process_cpu_seconds_total") > 0.0);
     assert!(value(&metrics, "process_open_fds") < value(&metrics, "process_max_fds"));
     assert_eq!(wire::count(&metrics, "bruit_peer_state{peer=\"anna\",state=\"up_to_date\"}"), 0);
@@ -161,7 +161,7 @@ fn assert_documents_name_what_is_there(metrics: &str) {
     }
 }
 
-/// Returns the words that begin with `bruit_` and are not crates.
+/// Returns the words that begin with `bruit_` and are not names of crates.
 fn metric_names(text: &str) -> BTreeSet<String> {
     let is_part = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
     let words = text.split(|letter| !is_part(letter)).filter(|word| word.starts_with("bruit_"));

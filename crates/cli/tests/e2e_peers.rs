@@ -107,7 +107,7 @@ impl Actors {
         while !is_so() {
             assert!(
                 Instant::now() < deadline,
-                "it never happened that {what}: {:#?}\n{}",
+                "timed out waiting until {what}: {:#?}\n{}",
                 states(server),
                 server.said()
             );

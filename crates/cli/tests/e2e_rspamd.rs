@@ -47,7 +47,7 @@ fn rspamd_learns_scans_and_forgets() {
     assert_eq!(rspamd.scan(&spam), [""; 0]);
     assert_eq!(rspamd.scan(&altered), [""; 0]);
     rspamd.learn("fuzzy_add", "1", &spam);
-    assert_eq!(rspamd.scan(&spam), ["PLAIN_DENIED"], "who took it back may change their mind");
+    assert_eq!(rspamd.scan(&spam), ["PLAIN_DENIED"], "a digest can be added again after it was deleted");
 
     let stat = rspamd.control(&["stat"], "").text;
     assert!(

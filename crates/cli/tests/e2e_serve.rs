@@ -70,7 +70,7 @@ fn a_budget_larger_than_the_memory_is_refused_in_one_line_and_nothing_is_founded
     {
         assert!(answer.complaints.contains(part), "{part:?} in {answer:?}");
     }
-    assert!(!data.join(FOUNDING_FILE).exists(), "a smaller budget can be chosen");
+    assert!(!data.join(FOUNDING_FILE).exists(), "nothing was created, so a smaller budget can still be chosen");
 }
 
 /// Regression test: the new budget was journaled before its memory was allocated. The store could then not be opened
@@ -98,7 +98,8 @@ fn a_store_that_the_memory_has_no_room_for_is_refused_with_and_without_its_snaps
     let found = || Founding::new([7; 16], BUDGET, Policy::default(), Time(1_728_432_000)).unwrap();
     let store = Clearinghouse::open_or_found(&data, &Options::default(), found, &mut |_| {}).unwrap();
     let _ = store.close();
-    // The first limit is too low for the empty books, the second for another set of books while the snapshot is read.
+    // The first limit is too low for the empty books. The second is too low for the second set of books that is needed
+    // while the snapshot is read.
     for bytes in [BUDGET / 2, BUDGET * 3 / 2] {
         let answer = limited(bytes, &["store", "inspect", data.to_str().unwrap()]);
         assert_eq!((answer.code, answer.complaints.lines().count()), (Some(2), 1), "{answer:?}");

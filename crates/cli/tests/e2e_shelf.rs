@@ -146,7 +146,7 @@ fn waiting_bytes(server: &Server) -> u64 {
 fn until(server: &Server, what: &str, is_so: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {
-        assert!(Instant::now() < deadline, "it never happened that {what}: {}", server.said());
+        assert!(Instant::now() < deadline, "timed out waiting until {what}: {}", server.said());
         thread::sleep(GLANCE);
     }
 }

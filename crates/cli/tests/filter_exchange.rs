@@ -134,11 +134,11 @@ fn two_sites_with_refined_counts_bound_all_reports() {
     fs::copy(sites[1].folder.path("own"), sites[0].folder.path("theirs")).unwrap();
     sites[0].folder.run("merge own theirs -o whole");
     for site in &sites {
-        assert!(site.cells("all") == sites[0].cells("whole"), "differences add up to the whole filters");
+        assert!(site.cells("all") == sites[0].cells("whole"), "the deltas add up to the whole filters");
         let printed = String::from_utf8(site.folder.printed("count all", keys.join("\n").as_bytes())).unwrap();
         for (line, (key, &truth)) in printed.lines().zip(&truth) {
             let count: u32 = line.split('\t').next().unwrap().parse().unwrap();
-            assert!(count >= truth.min(63), "{key}: {count} and {truth} reports");
+            assert!(count >= truth.min(63), "{key}: counted {count}, reported {truth} times");
         }
     }
 }

@@ -145,5 +145,5 @@ fn a_moved_verb_is_refused_with_the_name_of_its_program() {
         let line = refused(&[verb, "--help"]);
         assert_eq!(line, format!("bruit: '{verb}' has moved to another program: run `bruit-lab {verb}`\n"));
     }
-    assert!(!refused(&["filter", "map"]).contains("moved"), "verbs of verbs did not move");
+    assert!(!refused(&["filter", "map"]).contains("moved"), "subcommands did not move");
 }

@@ -165,7 +165,7 @@ fn a_founding_that_is_damaged_missing_or_of_another_realm_is_a_fault() {
 
 #[test]
 fn an_event_that_cannot_be_read_is_a_fault_though_its_checksum_holds() {
-    /// An observer that rejects every event.
+    /// A machine whose events, as they are encoded, are unreadable to a clearinghouse.
     struct Nonsense;
     impl bruit_store::Machine for Nonsense {
         type Event = ();

@@ -128,7 +128,7 @@ impl ExplainedPart {
     }
 }
 
-/// Prints every line of the message: a mark, the kind of the line, its words and, in brackets, the dropped words.
+/// Prints every line that has words: a mark, the kind of the line, its words and, in brackets, the dropped words.
 fn print_lines(explanation: &Explanation, output: &mut impl Write) -> io::Result<()> {
     writeln!(
         output,

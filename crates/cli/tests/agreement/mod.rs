@@ -22,7 +22,7 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(20);
 /// Pause between two reports.
 const PACE: Duration = Duration::from_millis(15);
-/// Key of the realm. In general, filters may count too high; with this key and these signatures, they do not.
+/// Key of the realm. Filters may generally count too high, but they do not with this key and these signatures.
 const REALM_KEY: [u8; 16] = [7; 16];
 const MEMORY_BYTES: u64 = 64 << 20;
 /// Number of acknowledged reports between two faults.
@@ -133,7 +133,7 @@ impl Load {
         let target = self.acknowledged.load(Ordering::Relaxed) + REPORTS_BETWEEN;
         let deadline = Instant::now() + PATIENCE;
         while self.acknowledged.load(Ordering::Relaxed) < target {
-            assert!(Instant::now() < deadline, "nobody acknowledges reports");
+            assert!(Instant::now() < deadline, "no node acknowledges reports");
             thread::sleep(GLANCE);
         }
     }

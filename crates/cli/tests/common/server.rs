@@ -78,7 +78,11 @@ impl Server {
         let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let greeting = greeting(&mut process);
         let server = Self { process, config, log, clock, greeting: greeting.join("\n") };
-        assert!(greeting.last().is_some_and(|line| line == "ready"), "never ready: {}", server.said());
+        assert!(
+            greeting.last().is_some_and(|line| line == "ready"),
+            "the server did not become ready: {}",
+            server.said()
+        );
         server
     }
 
@@ -111,7 +115,7 @@ impl Server {
     /// Returns the words of the line about `protocol`.
     fn listener(&self, protocol: &str) -> impl Iterator<Item = &str> {
         let line = self.greeting.lines().find(|line| line.split_whitespace().next() == Some(protocol));
-        line.unwrap_or_else(|| panic!("no word of {protocol}: {}", self.said())).split_whitespace()
+        line.unwrap_or_else(|| panic!("the server prints no line about {protocol}: {}", self.said())).split_whitespace()
     }
 
     /// Stops the server and waits for its exit.
@@ -159,7 +163,7 @@ impl Server {
             if let Some(status) = self.process.try_wait().unwrap() {
                 return status;
             }
-            assert!(Instant::now() < deadline, "did not end: {}", self.said());
+            assert!(Instant::now() < deadline, "the server did not exit: {}", self.said());
             thread::sleep(GLANCE);
         }
     }

@@ -17,7 +17,8 @@ pub(crate) fn agrees(shown: &Output, printed: &str) -> bool {
     shown_lines.len() == printed_lines.len() && shown_lines.iter().zip(printed_lines).all(is_alike)
 }
 
-/// Returns true if `line` contains the pieces between `…` in order, the first at its start and the last at its end.
+/// Returns true if `line` contains the pieces of `shown` that are separated by `…`, in the same order. The first piece
+/// must be at the start of the line and the last at its end.
 fn is_like(shown: &str, line: &str) -> bool {
     let mut pieces = shown.split('…');
     let Some(mut rest) = pieces.next().and_then(|first| line.strip_prefix(first)) else { return false };

@@ -1,4 +1,5 @@
-//! An isolated environment for the commands of one page. The page is root in separate namespaces, so it can do no harm.
+//! An isolated environment for the commands of one page. The commands run as root, but in separate namespaces, so they
+//! can do no harm.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -42,7 +43,7 @@ pub(crate) fn ensure_available() {
     let why = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success(),
-        "the commands of the documents cannot be run: this system allows no new namespaces ({}). Allow them with \
+        "the commands of the documents cannot be run: this system does not allow new namespaces ({}). Allow them with \
          `sysctl kernel.unprivileged_userns_clone=1` or, in a container, `--security-opt seccomp=unconfined`",
         why.trim()
     );
@@ -139,7 +140,7 @@ fn check(results: &Folder, number: usize, item: &Item, items: &[Item]) -> Result
                 .iter()
                 .take(number)
                 .rposition(is_run)
-                .ok_or_else(|| (*line, "output of no command".to_owned()))?;
+                .ok_or_else(|| (*line, "there is no command before this output".to_owned()))?;
             is_shown(results, last, output).map_err(|fault| (*line, fault))
         }
         Item::Skip { .. } => Ok(()),

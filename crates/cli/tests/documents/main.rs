@@ -4,7 +4,7 @@
 //! must succeed, or exit with the code that its comment names, and print the output that the page shows. `page`
 //! documents the comments with which a page prepares its environment. At most ten blocks may be skipped, each with a
 //! reason.
-#![allow(clippy::print_stdout, reason = "for those who want to know what is not run")]
+#![allow(clippy::print_stdout, reason = "a test lists the blocks that are not run")]
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -68,7 +68,7 @@ fn every_folder_of_pages_has_a_test() {
     let mut waiting = vec![PathBuf::from("docs")];
     while let Some(folder) = waiting.pop() {
         let name = folder.to_str().unwrap();
-        assert!(FOLDERS.contains(&name) || pages(name).is_empty(), "{name} has pages and no test");
+        assert!(FOLDERS.contains(&name) || pages(name).is_empty(), "{name} has pages but no test");
         let entries = fs::read_dir(repository.join(&folder)).unwrap().map(|entry| entry.unwrap());
         let folders = entries.filter(|entry| entry.path().is_dir());
         waiting.extend(folders.map(|entry| folder.join(entry.file_name())));

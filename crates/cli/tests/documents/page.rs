@@ -4,7 +4,7 @@
 //!
 //! | comment | effect |
 //! |---|---|
-//! | `setup`, then lines of shell | runs the lines before the block |
+//! | `setup`, then shell commands on further lines | runs these commands before the block |
 //! | `file PATH` | writes the block, in any language, to a file |
 //! | `output` | compares the block with the output of the last command |
 //! | `varies` | allows different numbers in the output |
@@ -175,7 +175,7 @@ impl Comments {
         }
         if !is_console && !["sh", "bash", "shell"].contains(&block.language.as_str()) {
             let is_command = block.text.iter().any(|line| line.starts_with("$ "));
-            return if is_command { Err(format!("{line}: commands belong into a console block")) } else { Ok(()) };
+            return if is_command { Err(format!("{line}: commands belong in a console block")) } else { Ok(()) };
         }
         for (_, reason) in &self.skips {
             items.push(Item::Skip { line, reason: reason.clone() });
@@ -198,24 +198,24 @@ fn is_of(program: Option<&str>, command: &str) -> bool {
     program.is_none_or(|program| command.starts_with(program))
 }
 
-/// Returns the lines of shell in a comment at `line`.
+/// Returns the shell commands in the comment that starts at `line`.
 fn setup(line: usize, text: &str) -> Block {
     let text = text.lines().map(|line| line.trim_start().to_owned()).collect();
     Block { line: line + 1, language: "sh".to_owned(), text }
 }
 
 fn replacement(argument: &str) -> Result<(String, String), String> {
-    let (old, new) = argument.split_once("=>").ok_or("a replacement is OLD => NEW")?;
+    let (old, new) = argument.split_once("=>").ok_or("expected a replacement OLD => NEW")?;
     Ok((old.trim().to_owned(), new.trim().to_owned()))
 }
 
 /// Returns the program to skip, or `None` to skip the whole block, and the reason.
 fn skip(comment: &str) -> Result<(Option<String>, String), String> {
-    let (what, reason) = comment.split_once(':').ok_or("a skip says why: `skip: REASON`")?;
+    let (what, reason) = comment.split_once(':').ok_or("a skip needs a reason: `skip: REASON`")?;
     let program = what.trim_start_matches("skip").trim();
     let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
     if reason.is_empty() {
-        return Err("a skip says why".to_owned());
+        return Err("a skip needs a reason".to_owned());
     }
     Ok(((!program.is_empty()).then(|| program.to_owned()), reason))
 }

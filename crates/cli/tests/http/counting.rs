@@ -77,7 +77,7 @@ fn signatures_raw_messages_and_dcc_clients_count_one_total() {
     let counted = connection.send("POST", "/v1/count", &subject);
     assert_eq!((counted.status, counted.json()), (200, json!({"counted": 1, "bulk_count": 16})));
     server.kill();
-    assert_eq!(total(&server.restart(), SPAM), 16, "what was answered is on disk");
+    assert_eq!(total(&server.restart(), SPAM), 16, "every acknowledged count is on disk");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_repeated_request_of_the_same_name_counts_once() {
         curl(&server, "/v1/count?recipients=5", &[&format!("Idempotency-Key: {name}")], message)["bulk_count"].clone()
     };
     assert_eq!([named("a", SPAM), named("a", SPAM), named("b", SPAM)], [json!(5), json!(5), json!(10)]);
-    assert_eq!(named("a", OTHER), 5, "another message is another request");
+    assert_eq!(named("a", OTHER), 5, "the same name with another message is another request");
     for _ in 0..2 {
         let answer = json_of(&server, "check --json --count 7 --idempotency-key c", SPAM);
         assert_eq!((&answer["counted"], &answer["bulk_count"]), (&json!(7), &json!(17)));

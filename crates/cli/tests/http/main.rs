@@ -82,10 +82,14 @@ fn a_replica_is_known_by_its_text_and_reported_under_its_name() {
     };
     assert_eq!(tables(&server), 1);
     expect(&server, "report", REPLICA, 0);
-    assert_eq!(tables(&server), 1, "one text has one name");
+    assert_eq!(tables(&server), 1, "a replica adds no second text");
     expect(&server, "revoke", REPLICA, 0);
     let replica = json_of(&server, "check --json", SPAM)["signatures"].as_array().unwrap().last().unwrap().clone();
-    assert_eq!((&replica["scheme"], &replica["verdict"]), (&json!("bruit"), &json!("unknown")), "no word of it counts");
+    assert_eq!(
+        (&replica["scheme"], &replica["verdict"]),
+        (&json!("bruit"), &json!("unknown")),
+        "none of its words counts any more"
+    );
 }
 
 /// Returns a bank's letter about purchases. No other letter mentions them.
@@ -219,7 +223,7 @@ fn senders_on_the_whitelist_send_no_spam() {
     expect(&server, "check", SPAM, 0);
     assert!(
         text(&run(&server, "whitelist add --sender @", "").stderr).contains("example.org"),
-        "a pattern is explained"
+        "the error shows what a pattern looks like"
     );
 }
 
@@ -443,10 +447,14 @@ fn a_sites_users_are_people_behind_one_token() {
     }
     for _ in 0..20 {
         assert_eq!(claim("/v1/report", gateway, "liar@example.org", 1_000), (200, 0));
-        assert_eq!(claim("/v1/report", gateway, "LIAR@example.org", 1_000), (200, 0), "nor is one in capitals");
+        assert_eq!(
+            claim("/v1/report", gateway, "LIAR@example.org", 1_000),
+            (200, 0),
+            "the same name in capitals is the same person"
+        );
     }
     let honest = ["ann", "bob", "carol"].map(|person| claim("/v1/report", gateway, person, 2_000));
-    assert_eq!(honest, [(200, 0), (200, 1), (200, 0)], "two of three list it, once");
+    assert_eq!(honest, [(200, 0), (200, 1), (200, 0)], "the second of three people lists it, once");
     assert_eq!(claim("/v1/report", "a-token-of-some-length", "ann", 3_000), (403, 0));
     assert_eq!(claim("/v1/report", gateway, &"x".repeat(256), 3_000), (200, 0));
     assert_eq!(claim("/v1/report", gateway, &"x".repeat(257), 3_000), (400, 0));
@@ -524,7 +532,11 @@ fn a_strangers_report_changes_nothing() {
     let server = Server::start(&folder, "[http]\nlisten = \"127.0.0.1:0\"\nrights = { report = \"anyone\" }\n");
     let fields = [("X-Forwarded-For", "127.0.0.1"), ("Content-Type", "message/rfc822")];
     let report = request("POST", "/v1/report", &fields, SPAM.as_bytes());
-    assert_eq!(Connection::to(&Server::start(&closed, "")).ask(&report).status, 403, "unless it is allowed");
+    assert_eq!(
+        Connection::to(&Server::start(&closed, "")).ask(&report).status,
+        403,
+        "refused unless the configuration allows it"
+    );
     let answer = Connection::to(&server).ask(&report);
     assert_eq!((answer.status, &answer.json()["listed"]), (200, &json!(0)));
     expect(&server, "check", SPAM, 1);
@@ -550,7 +562,7 @@ fn strangers_are_limited_whether_they_ask_or_guess() {
     let (json, message) = ("application/json", "message/rfc822");
     assert_eq!(ask("/v1/check", message, &[]), 200);
     assert_eq!(ask("/v1/report", message, &[]), 200);
-    assert_eq!(ask("/v1/check", message, &[]), 429, "no more messages to be signed");
+    assert_eq!(ask("/v1/check", message, &[]), 429, "no more messages for the server to sign");
     assert_eq!(ask("/v1/report", json, &[]), 429, "no more reports");
     assert_eq!(ask("/v1/check", json, &[]), 200);
     assert_eq!(ask("/v1/check", json, &[("Authorization", "Bearer guess")]), 401);
@@ -582,7 +594,7 @@ fn pages_of_other_sites_and_names_of_others_get_nothing_done() {
     assert_eq!(
         report(&[("Host", "bruit.example.org"), ("Origin", "https://bruit.example.org")]),
         403,
-        "a proxy may have it"
+        "a proxy may have sent it"
     );
     expect(&server, "check", SPAM, 1);
     let bearer = format!("Bearer {}", server.token());

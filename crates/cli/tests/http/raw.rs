@@ -11,7 +11,7 @@ use crate::common::Server;
 /// Time limit for an answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Returns a complete request. Its `Host` is an IP address, unless `fields` contains another.
+/// Returns a complete request. Its `Host` is an IP address, unless `fields` contains a `Host`.
 pub(crate) fn request(method: &str, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut head = format!("{method} {path} HTTP/1.1\r\nContent-Length: {}\r\n", body.len());
     if !fields.iter().any(|(name, _)| *name == "Host") {
@@ -97,7 +97,7 @@ impl Connection {
     pub(crate) fn wait_until_refused(&self) {
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(self.address).is_ok() {
-            assert!(Instant::now() < deadline, "the server goes on taking connections");
+            assert!(Instant::now() < deadline, "the server still accepts connections");
             std::thread::yield_now();
         }
     }

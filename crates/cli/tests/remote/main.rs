@@ -118,7 +118,7 @@ fn a_server_that_is_not_there_lets_mail_pass() {
     ] {
         assert_eq!(told(&run(verb, &url, b"x")).0, 2, "{verb}");
     }
-    assert_eq!(told(&run("check", "http://host.invalid:1", b"x")).0, 1, "names that nobody has");
+    assert_eq!(told(&run("check", "http://host.invalid:1", b"x")).0, 1, "a host name that does not exist");
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn refusals_are_told_as_the_server_words_them() {
     // A proxy answers for a server that is down.
     let server = StandIn::always(Answer::Raw(stand_in::reply(502, "text/html", b"<h1>Bad Gateway</h1>")));
     let output = run("check", server.url(), b"x");
-    assert_eq!(told(&output).0, 1, "that may pass");
+    assert_eq!(told(&output).0, 1, "the error may be temporary");
     assert!(told(&output).2.contains("HTTP status 502: Bad Gateway"), "{output:?}");
 }
 
@@ -269,11 +269,11 @@ fn of_several_messages_one_that_is_spam_is_enough() {
         "{complaint}"
     );
     let server = StandIn::always(checked("unknown", 0, "not_reported", 0));
-    assert_eq!(told(&run(&words, server.url(), b"")).0, 2, "what cannot be read is an error");
+    assert_eq!(told(&run(&words, server.url(), b"")).0, 2, "an unreadable file is an error");
     let server = StandIn::always(checked("bulk", 0, "many_recipients", 30));
-    assert_eq!(told(&run(&words, server.url(), b"")).0, 2, "also if another is bulk");
+    assert_eq!(told(&run(&words, server.url(), b"")).0, 2, "even if another message is bulk");
     let words = format!("check {}", folder.path("box").display());
-    assert_eq!(told(&run(&words, server.url(), b"")).0, 3, "one that is bulk is enough if none is spam");
+    assert_eq!(told(&run(&words, server.url(), b"")).0, 3, "one bulk message is enough if none is spam");
 }
 
 #[test]
