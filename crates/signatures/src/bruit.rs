@@ -234,7 +234,8 @@ fn content(lines: &[Line<'_>], words: &Words, counts: impl Fn(Kind) -> bool) -> 
 pub struct WordCounts {
     /// Number of all words, whether own, quoted or forwarded, except in greetings, signatures and boilerplate.
     pub all: u32,
-    /// Number of the sender's own words: not quoted, forwarded, in a greeting or boilerplate, or below the main part.
+    /// Number of the sender's own words, which excludes words that are quoted or forwarded, in a greeting or in
+    /// boilerplate, or below the main part.
     pub own: u32,
 }
 

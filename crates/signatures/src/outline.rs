@@ -1,4 +1,4 @@
-//! The composition of a message, which a verdict depends on: its words, its files, and the piece that each signature
+//! The composition of a message, on which its verdict depends: its words, its files, and the piece that each signature
 //! covers.
 //!
 //! A single part proves little about a message: spam copies logos, footers and forms from good mail. So each signature
@@ -13,8 +13,8 @@ use crate::reading::Reading;
 /// "thank you".
 pub const TEXT_WORDS_MIN: u32 = 8;
 
-/// Minimum number of words of an identifying text in a message with a file or picture, which often has an introduction
-/// of one or two sentences.
+/// Minimum number of words of an identifying text in a message with a file or picture. Such a message often has an
+/// introduction of one or two sentences.
 pub const TEXT_WORDS_BESIDE_FILE_MIN: u32 = 20;
 
 /// Minimum number of words of an identifying text around a visible link.

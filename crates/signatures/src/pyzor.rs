@@ -8,7 +8,7 @@
 //! message ─ parts ─► leaves ─ transfer ─► bytes ─ charset ─► text ─ html ─► text ─ lines ─► at most six lines ─► SHA-1
 //! ```
 //!
-//! A message is split into leaves exactly as by Python's `email` package, which is very tolerant. A text leaf is
+//! A message is split into leaves exactly as Python's `email` package splits it, which is very tolerant. A text leaf is
 //! decoded, HTML is reduced to its text, and any other leaf is used as transferred. The module `lines` defines what is
 //! removed from lines (long runs, addresses, links, blanks) and which lines are hashed.
 //!

@@ -55,7 +55,7 @@ pub struct PageLink {
 /// The text of one part of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextPart {
-    /// Byte offset of the start of this text. The start of the next one is its end.
+    /// Byte offset of the start of this text. This text ends where the next one starts.
     pub start: usize,
     /// True if the part is inside an attached message.
     pub is_forwarded: bool,
@@ -101,7 +101,7 @@ impl Reading {
         self.parts.iter().zip(ends).map(|(part, end)| (self.text.get(part.start..end).unwrap_or_default(), *part))
     }
 
-    /// Removes blank and invisible characters, so that they cannot push other text beyond the limit.
+    /// Shortens runs of blanks and removes invisible characters, so that they cannot push other text beyond the limit.
     fn compact(&mut self) {
         let mut out = String::with_capacity(TEXT_BYTES_MAX * 2);
         let mut parts = Vec::with_capacity(self.parts.len());
@@ -212,7 +212,7 @@ fn shown(text: String) -> String {
     }
 }
 
-/// Appends text without runs of blanks and zero-width characters, up to the limit.
+/// Appends text up to the limit, with runs of blanks shortened and without zero-width characters.
 fn compact(text: &str, out: &mut String) {
     let mut blanks = 0;
     for char in text.chars().filter(|&char| !is_invisible(char)) {

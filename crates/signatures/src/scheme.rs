@@ -262,7 +262,7 @@ impl Signature {
         Self { scheme, part, piece: Piece::Message, length: length as u8, bytes }
     }
 
-    /// Returns the same signature, covering a piece of the message.
+    /// Returns the same signature, but with `piece` as the piece of the message that it covers.
     #[must_use]
     pub const fn covering(self, piece: Piece) -> Self {
         Self { piece, ..self }

@@ -7,7 +7,7 @@ use decancer::Translation;
 
 use crate::reading::{Reading, TextPart, is_blank, is_invisible, is_line_end, is_thin_blank};
 
-/// Maximum average number of letters between two blanks; a text with more uses other characters as blanks.
+/// Maximum average number of letters between two blanks; if there are more, the text uses other characters as blanks.
 const LETTERS_PER_BLANK_MAX: usize = 9;
 
 /// Returns the folded text of a message, and the positions of its parts in the folded text.

@@ -66,7 +66,7 @@ const LIST_WORDS_PER_CUE: usize = 12;
 /// Minimum number of different cue words in a paragraph that is a disclaimer, and maximum number of words per cue.
 const DISCLAIMER_CUES_MIN: usize = 3;
 const DISCLAIMER_WORDS_PER_CUE: usize = 12;
-/// Maximum number of consecutive words in a disclaimer without a cue. A pitch between two sentences of a disclaimer has
+/// Maximum number of consecutive words without a cue in a disclaimer. A pitch between two sentences of a disclaimer has
 /// more words.
 const DISCLAIMER_GAP_MAX: usize = 18;
 const PARAGRAPH_LINES_MAX: usize = 40;
@@ -234,7 +234,7 @@ fn mark_footers(lines: &mut [Line<'_>], words: &Words) {
         // Below the exact signature mark of mail programs, a signature may be longer than the message.
         let rest_max = if line.text == "-- " { above * APPENDED_TIMES_MAX } else { above };
         if is_signature && above >= SIGNED_WORDS_MIN && rest <= rest_max.min(SIGNATURE_WORDS_MAX) {
-            // A long signature is looked up, because it may hide a text.
+            // A long signature is looked up, because it may hide other text.
             let kind = if rest <= above { Kind::Boilerplate } else { Kind::Appended };
             mark_as(kind, lines, at..lines.len());
             continue;
@@ -331,7 +331,8 @@ fn longest_gap(words: &Words, range: Range<usize>) -> usize {
 /// Maximum number of lines of a PGP signature.
 const SEAL_LINES_MAX: usize = 40;
 
-/// Marks the lines that PGP adds around a text: the header with the name of the hash above, and the signature below.
+/// Marks the lines that PGP adds around a text: the header above it, with the name of the hash, and the signature below
+/// it.
 fn mark_seals(lines: &mut [Line<'_>]) {
     let starts = |line: &Line<'_>, with: &str| line.text.trim_ascii_start().starts_with(with);
     for at in 0..lines.len() {
@@ -364,7 +365,7 @@ fn mark_greeting(lines: &mut [Line<'_>], words: &Words) {
     }
 }
 
-/// Marks the remaining body lines in a range.
+/// Marks the lines of a range that are still body lines as boilerplate.
 fn mark(lines: &mut [Line<'_>], range: Range<usize>) {
     mark_as(Kind::Boilerplate, lines, range);
 }

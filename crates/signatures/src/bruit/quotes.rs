@@ -9,7 +9,8 @@ use std::sync::LazyLock;
 
 use super::fold;
 
-/// Maximum size of an attribution, in lines and bytes, and of an attribution that contains neither date nor address.
+/// Maximum size of an attribution in lines and in bytes, and maximum size in bytes of an attribution that contains
+/// neither a date nor an address.
 pub(super) const ATTRIBUTION_LINES_MAX: usize = 3;
 const ATTRIBUTION_BYTES_MAX: usize = 320;
 const BARE_ATTRIBUTION_BYTES_MAX: usize = 120;
@@ -204,8 +205,8 @@ fn mark(line: &str) -> Option<Mark> {
     }
 }
 
-/// Returns the number of lines that introduce a forwarded message, if their first line is the first of `signs`: the
-/// mark that mail programs set and the header that they copy. Everything after them is forwarded.
+/// If a forwarded message begins at the first line, returns the number of lines that introduce it: the mark that mail
+/// programs set and the header that they copy. Everything after these lines is forwarded.
 pub(super) fn original(signs: &[Signs]) -> Option<usize> {
     let first = signs.first()?;
     if first.mark.is_none() && first.field.is_none() {

@@ -53,9 +53,9 @@ const CLOSE_ALTERED_LONG: u32 = 10;
 /// Minimum number of stored features of a long report. A shorter report may be a stock sentence.
 const CLOSE_STORED: u64 = 32;
 
-/// Minimum shares, in per cent, for a text in which words were altered everywhere: the share found of the worst
-/// quarter, the average share found of the two worst quarters, and the ratio of the two worst to the two best. If a
-/// block of text was replaced instead, some quarters are found completely and others hardly at all.
+/// Minimum shares, in per cent, of the features that are found if words were altered everywhere: in the worst quarter,
+/// in the two worst quarters on average, and in these two relative to the other two. If a block of text was replaced
+/// instead, some quarters are found completely and others hardly at all.
 const ALTERED_QUARTER: u64 = 25;
 const ALTERED_HALF: u64 = 33;
 const ALTERED_RATIO: u64 = 50;

@@ -106,7 +106,7 @@ impl Words {
         self.add_spelt(&mut spelt);
     }
 
-    /// Adds the word spelt out in single letters, if there are enough of them. Fewer letters are dropped, like any
+    /// Adds the word spelt out in single letters, if there are enough letters. Fewer letters are dropped, like any
     /// single letter.
     fn add_spelt(&mut self, spelt: &mut Spelt) {
         if spelt.count == 0 {
@@ -315,7 +315,8 @@ fn is_mark(char: char) -> bool {
     matches!(char, '.' | ',' | ';' | ':' | '?' | '"' | ')' | '\'')
 }
 
-/// Returns true if a token is a URL or a mail address. Addresses are personal, and URLs have a scheme of their own.
+/// Returns true if a token is a URL or a mail address. Addresses are personal, and URLs have their own signature
+/// scheme.
 fn is_address(token: &str) -> bool {
     let token = token.trim_matches(['<', '>', '(', ')', '[', ']', '"', '\'', ',', ';', '.', ':', '!', '?']);
     token.contains("://")

@@ -20,7 +20,7 @@ pub(super) fn cut(text: &[u8]) -> Option<(&[u8], Vec<u8>, &[u8])> {
     Some((before, scheme.to_ascii_lowercase().into_iter().chain(letters).collect(), behind))
 }
 
-/// Returns the text before the scheme that ends at `colon`, its name, and the text after its slashes.
+/// Returns the text before the scheme that ends at `colon`, the name of the scheme, and the text after its slashes.
 fn cut_scheme(text: &[u8], colon: usize) -> Option<(&[u8], &[u8], &[u8])> {
     let (before, rest) = text.split_at_checked(colon)?;
     let rest = rest.strip_prefix(b"://")?;

@@ -18,7 +18,7 @@ use super::preprocess::{replace, unescape};
 
 const HTTP: &str = "http://";
 
-/// Text that the client inserts between the first link and the text after it, and later mistakes for part of that text.
+/// Text that the client inserts before the host of the first link, and later mistakes for part of the text.
 const HREF: &str = "a href";
 
 /// Returns the hosts of `text`, in the client's order.

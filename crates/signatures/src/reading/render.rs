@@ -357,7 +357,7 @@ impl Page {
         }
     }
 
-    /// Begins a line. Text directions end with the line; the directions of open elements are begun again.
+    /// Begins a line. Text directions end with a line, so those of open elements are set again on the new line.
     fn line(&mut self) {
         self.push("\n");
         for at in 0..self.directions.len() {
