@@ -1,4 +1,4 @@
-//! `bruit count`: counts the recipients of messages at a server.
+//! `bruit count`: counts the recipients of messages on a server.
 
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;

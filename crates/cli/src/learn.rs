@@ -84,7 +84,7 @@ fn print(arguments: &LearnArgs, place: &Place, answer: &Answer, output: &mut imp
 fn line(learnt: &LearnAnswer) -> String {
     match &learnt.reason {
         Some(reason) if learnt.learnt == 0 => format!("no text learned: {reason}"),
-        _ => format!("learnt: {}", counted(learnt.learnt.into(), "feature")),
+        _ => format!("learned: {}", counted(learnt.learnt.into(), "feature")),
     }
 }
 
@@ -95,8 +95,8 @@ mod tests {
     #[test]
     fn a_line_says_how_much_was_learnt_or_why_nothing_was() {
         let line = |learnt, reason: Option<&str>| line(&LearnAnswer { learnt, reason: reason.map(str::to_owned) });
-        assert_eq!(line(1, None), "learnt: 1 feature");
-        assert_eq!(line(40, Some("much")), "learnt: 40 features");
+        assert_eq!(line(1, None), "learned: 1 feature");
+        assert_eq!(line(40, Some("much")), "learned: 40 features");
         assert_eq!(line(0, Some("the message has no text")), "no text learned: the message has no text");
     }
 }

@@ -177,7 +177,7 @@ fn nothing_is_founded_while_the_clock_says_1970() {
     assert!(!folder.path("data").join("realm.bruit").exists());
 }
 
-/// Creates a directory like one of an earlier version, created while the system clock was at 1970.
+/// Creates a directory as an earlier version would have created it while the system clock showed 1970.
 fn found_in_1970(directory: &Path) {
     let found = || Founding::new([7; 16], 16 << 20, Policy::default(), Time(1_000)).unwrap();
     let store = Clearinghouse::open_or_found(directory, &Options::default(), found, &mut |_| {}).unwrap();

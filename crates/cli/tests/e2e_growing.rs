@@ -1,4 +1,4 @@
-//! A change of `memory` in the configuration takes effect at the next start, without a loss of data.
+//! A change of `memory` in the configuration takes effect at the next start, and no data is lost.
 
 mod common;
 

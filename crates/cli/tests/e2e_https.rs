@@ -1,5 +1,5 @@
-//! Three nodes exchange data over HTTPS. Although nodes are killed meanwhile, every acknowledged report is counted
-//! exactly once on every node.
+//! Three nodes exchange data over HTTPS. Nodes are killed in the meantime, but every acknowledged report is still
+//! counted exactly once on every node.
 
 mod agreement;
 mod common;

@@ -1,4 +1,4 @@
-//! Three nodes over three brokers. Although nodes and brokers are killed meanwhile, every acknowledged report is
+//! Three nodes over three brokers. Nodes and brokers are killed in the meantime, but every acknowledged report is still
 //! counted once on every node.
 
 mod agreement;

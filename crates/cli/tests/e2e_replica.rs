@@ -20,7 +20,7 @@ use serde_json::Value;
 const SPAM: &str = "razor/text.eml";
 const OTHER: &str = "razor/base64.eml";
 
-/// Maximum number of updates until a report must have arrived. The server seals accepted reports within about a second.
+/// Number of updates after which a report must have arrived. The server seals accepted reports within about a second.
 const TRIES: u32 = 200;
 
 fn message(name: &str) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! Reports survive a stop and a kill of the server.
+//! Reports survive when the server is stopped or killed.
 
 mod common;
 

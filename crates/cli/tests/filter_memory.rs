@@ -1,5 +1,5 @@
-//! Memory of `bruit filter` with a large filter. The test has a file of its own, because the peak of all programs
-//! started by a test process is measured.
+//! Memory of `bruit filter` with a large filter. The test has a file of its own, because it measures the peak memory of
+//! all programs that its process has started.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Memory of `bruit sign`. The test has a file of its own, because programs started by other tests would count, too.
+//! Memory of `bruit sign`. The test has a file of its own, because programs started by other tests in the same process
+//! would count, too.
 
 mod common;
 
