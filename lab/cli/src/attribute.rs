@@ -1,4 +1,4 @@
-//! `bruit-lab attribute`: finds the senders and receivers of an excerpt, and the times.
+//! `bruit-lab attribute`: finds out who sent an excerpt to whom, and when.
 //!
 //! Recording and searching are in [`bruit_forensics::attribution`]; this module handles captures, mailboxes,
 //! files and output.
@@ -21,16 +21,16 @@ use bruit_console::Failure;
 const AFTER_HELP: &str = "\
 Payloads are cut into blocks, and two digests of each block are recorded: one of the block and its offset, and \
 one that also includes the pair (source, destination) that carried it. Anyone who has an excerpt of at least 95 \
-bytes can then find the pairs that carried it, the span of time, and the probability that a match is due to \
+bytes can then find out which pairs carried it, when, and with what probability a match is due to \
 chance. Content is not recorded. Each page contains its key, so anyone who has the pages can test \
 guesses, and the pages also list who communicated with whom: protect them accordingly.
 
 Packets are recorded one by one; streams are not reassembled. If an excerpt was sent in several packets, the \
 parts that lie within one packet are found. Payloads shorter than a block are not recorded, and an excerpt \
 must contain two whole blocks. An excerpt shorter than three blocks less one byte (95 bytes by default, see \
---block-bytes) may contain fewer: a match is still valid, but without one the answer is 'too short to tell'. A \
+--block-bytes) may contain fewer: a match is still valid, but without a match the answer is 'too short to tell'. A \
 pair is named if it carried each of these blocks at its position; at least one named pair did so in one \
-payload, but not necessarily every one.
+payload, but others may have done so in several.
 
 With --mail, every part is decoded, line ends of text become LF, and a pair is the sender's address and a \
 recipient's address.
@@ -64,7 +64,7 @@ enum Verb {
     /// Record the payloads of captures or mailboxes
     #[command(after_help = "Example:\n  bruit-lab attribute build monday.pcap -o pages")]
     Build(build::AttributeBuildArgs),
-    /// Find the pairs that carried an excerpt
+    /// Find the senders and receivers of an excerpt
     #[command(after_help = "Example:\n  bruit-lab attribute query pages --excerpt worm-part.bin")]
     Query(query::AttributeQueryArgs),
     /// Show the contents of a directory of pages

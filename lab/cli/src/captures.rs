@@ -18,7 +18,7 @@ use crate::stop;
 use bruit_console::Failure;
 use bruit_console::progress;
 
-/// Number of bytes between updates of the progress bar, as an update takes longer than reading a frame.
+/// Number of bytes between updates of the progress bar, because an update takes longer than reading a frame.
 const BAR_STEP_BYTES: u64 = 1 << 20;
 
 /// Size of the pieces in which standard input is read.
@@ -113,7 +113,7 @@ fn open(path: &Path) -> io::Result<Box<dyn Read>> {
     if is_standard(path) { Ok(Box::new(Piped::new())) } else { Ok(Box::new(File::open(path)?)) }
 }
 
-/// Standard input, read by a separate thread, as a blocking read cannot be cancelled.
+/// Standard input, read by a separate thread, because a blocking read cannot be cancelled.
 struct Piped {
     pieces: Receiver<io::Result<Vec<u8>>>,
     piece: io::Cursor<Vec<u8>>,

@@ -37,8 +37,8 @@ service, time-to-live; for mail sender, sender-domain. source/24 uses the first 
 source,destination; five-tuple adds the ports and the protocol.
 
 --save writes the counters to a file. A CAPTURE may also be such a file: its counts are added, so counters of \
-several days or places can be merged and queried without the captures. Counters can be merged only if \
-one was created with --like the other: they then have the same fields, size and secret. The file contains that \
+several days or places can be merged and queried without the captures. Counters can be merged only if they \
+have the same fields, size and secret, which --like copies from a file. The file contains that \
 secret and the names of the largest flows, but no exact counts.
 
 Packets are estimated with a multi-resolution space-code filter of the given size; the interval of an estimate \
@@ -58,7 +58,7 @@ Examples:
   bruit-lab flows monday.flows tuesday.flows            both days together
   bruit-lab flows monday.flows --flow 192.0.2.0,25      one flow, by the values of its fields";
 
-/// Maximum number of flows to list: the number of names that are kept.
+/// Maximum number of flows to list, because no more names are kept.
 const TOP_MAX: u64 = LEADERS_MAX as u64;
 
 /// Default memory.
@@ -95,7 +95,7 @@ pub(crate) struct FlowsArgs {
     #[arg(long = "flow", value_name = "VALUES", conflicts_with = "top")]
     flows: Vec<String>,
 
-    /// Also count exactly, and print the error of the estimates
+    /// Also count exactly, and print the errors of the estimates
     #[arg(long)]
     exact: bool,
 

@@ -1,9 +1,9 @@
 //! Follows directories: reads files as they appear there, until Ctrl-C.
 //!
-//! Directories are polled once a second. Polling needs no system service, works on every file system, and is
-//! fast enough for rotated captures and for mail. Files that exist at the start are new, unless a list says
-//! that they were read before. In a Maildir, `new` and `cur` are polled; in other directories,
-//! subdirectories are ignored. An unreadable directory is reported and retried.
+//! Directories are polled once a second. Polling needs no system service, works on every file system, and is fast
+//! enough for rotated captures and for mail. Files that exist at the start count as new, unless a list says that they
+//! were read before. In a Maildir, `new` and `cur` are polled; in other directories, subdirectories are ignored. An
+//! unreadable directory is reported and retried.
 //!
 //! A file that changes after it was read is read again from its beginning: rotation reuses names, and a
 //! duplicate is better than a loss.
@@ -26,8 +26,8 @@ use bruit_console::terminal::complain;
 /// Polling interval.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Number of consecutive polls in which a file must be unchanged before rotation counts it as complete. A
-/// later file alone proves nothing, as two programs may write to one directory.
+/// Number of consecutive polls in which a file must be unchanged before [`Complete::ByRotation`] treats it as complete.
+/// A later file alone proves nothing, because two programs may write to one directory.
 const QUIET_LOOKS: u32 = 3;
 
 /// Rule that decides when a file is complete.
@@ -159,12 +159,12 @@ impl Follower {
 
 /// Returns the directories with the files: two for a Maildir.
 fn parts(folder: &Path) -> Vec<PathBuf> {
-    // Messages move from new to cur, so this order misses none.
+    // Messages move from new to cur, so polling in this order misses none.
     let parts = ["new", "cur"].map(|name| folder.join(name));
     if parts.iter().all(|part| part.is_dir()) { parts.to_vec() } else { vec![folder.to_owned()] }
 }
 
-/// Returns the files of a directory, oldest first. Hidden files are skipped, as they may be incomplete.
+/// Returns the files of a directory, oldest first. Hidden files are skipped, because they may be incomplete.
 fn files(folder: &Path) -> io::Result<Vec<Found>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {

@@ -1,6 +1,6 @@
 //! `bruit-lab match`: finds the reports that a message is a near replica of, using the server's index.
 //!
-//! Input and output are lines of text, so that any benchmark can drive it.
+//! Input and output are lines of text, so that any benchmark can drive the program.
 
 use std::fs;
 use std::io::{BufWriter, Read as _, Write};
@@ -52,7 +52,7 @@ pub(crate) struct MatchArgs {
     #[arg(long)]
     pairs: bool,
 
-    /// Key for hashing features, such as a realm's: 32 hexadecimal digits [default: zeros]
+    /// Key used to hash features, for example a realm's key; 32 hexadecimal digits [default: zeros]
     #[arg(long, value_name = "HEX", value_parser = parse_key)]
     key: Option<[u8; 16]>,
 
@@ -70,7 +70,7 @@ pub(crate) struct MatchArgs {
 }
 
 impl MatchArgs {
-    /// Returns true if a replica is close enough for the options.
+    /// Returns true if a replica is as close as the options require.
     fn counts(&self, found: &TextMatch) -> bool {
         !self.close || found.is_close()
     }
@@ -226,7 +226,7 @@ fn read_jobs(path: &Path) -> Result<String, Failure> {
             Err(Failure::BadInput(format!("{} has more than 256 MiB of jobs", path.display())))
         }
         Ok(_) => Ok(text),
-        Err(error) => Err(Failure::BadInput(format!("failed to read the jobs {}: {error}", path.display()))),
+        Err(error) => Err(Failure::BadInput(format!("failed to read the job file {}: {error}", path.display()))),
     }
 }
 

@@ -20,7 +20,8 @@ use bruit_console::terminal::{complain, printable};
 /// File in the directory of pages that lists the files already recorded by --follow.
 const TAKEN_LIST: &str = "followed.bruit";
 
-/// Maximum time in the future that is accepted, as the clocks and time zones of others may be wrong.
+/// Maximum number of seconds by which a timestamp may be in the future. The clocks and time zones of others may be
+/// wrong.
 const AHEAD_SECONDS: u64 = 86_400;
 
 const NANOSECONDS_PER_SECOND: Nanoseconds = 1_000_000_000;
@@ -170,7 +171,7 @@ impl<R: Recording> Session<'_, R> {
         })
     }
 
-    /// Returns an error after Ctrl-C. Followed files are read to their end, unless that takes too long.
+    /// Returns an error after Ctrl-C. Files of a followed directory are read to their end, unless that takes too long.
     fn go_on(&self) -> Result<(), Failure> {
         let is_end = if self.inputs.is_followed { stop::is_late() } else { stop::is_over() };
         if is_end { Err(Failure::Interrupted) } else { Ok(()) }
@@ -182,7 +183,7 @@ impl<R: Recording> Session<'_, R> {
     }
 }
 
-/// Limit for timestamps: those more than a day in the future are rejected, as senders can forge them.
+/// Limit for timestamps: those more than a day in the future are rejected, because senders can forge them.
 #[derive(Debug, Default)]
 pub(crate) struct Horizon {
     latest: u64,

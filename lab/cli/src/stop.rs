@@ -16,8 +16,8 @@ use bruit_console::failure::{Failure, INTERRUPTED};
 /// Time for which reading continues after a signal.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Time after a signal for which existing files are still read. It is shorter than the kill timeout of service
-/// managers.
+/// Time after a signal during which existing files are still read. Service managers wait longer than this before they
+/// kill a program.
 const LATE: Duration = Duration::from_secs(30);
 
 static STOP: Stop = Stop {

@@ -15,9 +15,9 @@ use bruit_console::Failure;
 
 const AFTER_HELP: &str = "\
 Each router (or mail server) records a digest of every packet (or message) into pages, which are Bloom filters \
-that cover a minute each. Anyone who has a packet can then find the routers that saw it, starting at the \
-victim. Content is not recorded: pages can only be tested for packets that one already has. Each page contains \
-its key.
+that each cover a minute (an hour for mail). Anyone who has a packet can then find the routers that saw it, \
+starting at the victim. Content is not recorded: pages can only be tested for packets that you already have. \
+Each page contains its key.
 
 A topology file lists the links between routers and the location of their pages:
   [[router]]                      or [[server]], for mail
@@ -26,7 +26,7 @@ A topology file lists the links between routers and the location of their pages:
   links = [\"core-1\", \"core-2\"]    naming a link at one end is enough
   rewrites = true                 if it changes packets: address translation, IPsec, tunnel ends
 
-The digest of a fragment, an ICMP error or an unreadable tunnelled packet does not reach back to its origin. \
+A fragment, an ICMP error or an unreadable tunnelled packet cannot be traced to its origin by its digest. \
 Such a packet is reported, and its path is shown as open. A path that ends at or beside a router that rewrites packets \
 is open, too.
 

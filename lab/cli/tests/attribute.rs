@@ -95,7 +95,8 @@ fn what_nobody_carried_is_not_found_and_the_exit_code_says_so() {
     assert_eq!((output.status.code(), &output.stdout[..]), (Some(1), &b"not found in 1 page\n"[..]));
 }
 
-/// Regression test: an excerpt was "not found", although carried, if fewer than two of its blocks were complete.
+/// Regression test: an excerpt that had been carried was reported as "not found" if fewer than two of its blocks were
+/// complete.
 #[test]
 fn an_excerpt_too_short_to_tell_is_never_reported_as_absent() {
     let (folder, _) = with_pages();
@@ -120,7 +121,7 @@ fn an_excerpt_too_short_to_tell_is_never_reported_as_absent() {
             short += u32::from(code == 3 && bytes >= 64);
         }
     }
-    assert!(short > 0, "some of 64 to 94 bytes cannot be told");
+    assert!(short > 0, "some excerpts of 64 to 94 bytes are too short to tell");
     // Further carriers of an excerpt that is found may be missing from the result.
     let found = printed(&["attribute", "query", &pages, "--text", &EXCERPT[..94]]);
     let note = "the excerpt is shorter than 95 bytes: others may have carried it without being found\n";
@@ -328,7 +329,7 @@ fn a_directory_is_followed_until_the_program_is_asked_to_end_and_the_output_is_o
         u64::from_str_radix(&mask.unwrap(), 16).unwrap() >> 14 & 1 == 1
     };
     while !catches(status()) {
-        assert!(std::time::Instant::now() < end, "it watches for nothing");
+        assert!(std::time::Instant::now() < end, "the program did not install its signal handler");
         std::thread::yield_now();
     }
     nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM).unwrap();
@@ -357,7 +358,7 @@ fn mail_that_claims_to_be_of_the_far_future_is_left_out_and_told() {
     folder.write("future.eml", format!("From: a@bad.example\nDate: Tue, 14 Nov 2500 22:13:20 +0000\n\n{body}"));
     let (mail, pages) = (path(&folder, "future.eml"), path(&folder, "pages"));
     let told = printed(&["attribute", "build", "--mail", &mail, "-o", &pages]);
-    assert!(told.ends_with("1 message more than a day ahead of the others, skipped\n"), "{told}");
+    assert!(told.ends_with("1 message dated more than a day in the future, skipped\n"), "{told}");
 }
 
 #[test]
@@ -374,7 +375,7 @@ fn what_cannot_be_done_is_told_in_one_line() {
     assert!(build(&[&pages, "--bytes-per-hour", "1k"]).contains("allow more bytes per hour"));
     let small = path(&folder, "small");
     assert!(build(&[&small, "--disk", "8M"]).contains("--disk: a page needs 1118"));
-    assert!(!folder.path("small").exists(), "that is known before anything is made");
+    assert!(!folder.path("small").exists(), "the check comes before the directory is created");
     folder.write("file", "x");
     assert!(build(&[&path(&folder, "file")]).contains("file"));
     assert!(refused(&["attribute", "info", &path(&folder, "nothing")]).contains("not a directory of pages"));

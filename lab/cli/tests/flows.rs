@@ -298,7 +298,7 @@ fn a_pipe_that_is_ended_by_ctrl_c_is_told() {
         u64::from_str_radix(mask.trim(), 16).unwrap() >> 1 & 1 == 1
     };
     while !catches() {
-        assert!(std::time::Instant::now() < end, "it does not watch for Ctrl-C");
+        assert!(std::time::Instant::now() < end, "the program did not install its signal handler");
         std::thread::yield_now();
     }
     let process = nix::unistd::Pid::from_raw(child.id() as i32);

@@ -69,7 +69,7 @@ fn comparing_prints_the_papers_figures_and_a_verdict() {
     let text = printed(&["simulate", "--experiment", "2,5", "--rounds", "12", "--compare"]);
     let line = text.lines().find(|line| line.contains("refined    80K     4")).unwrap();
     assert!(line.contains("5.612e-3   7.312e-4") && line.contains(" s.e."));
-    assert!(!text.contains("intuitive "), "the paper has no such tables for these");
+    assert!(!text.contains("intuitive "), "the paper has no intuitive tables for these experiments");
     assert!(text.contains(" of 18 means are within 2 standard errors"));
     assert!(text.contains("18 of 18 within 4.5."), "{text}");
 }
@@ -309,7 +309,7 @@ fn start(arguments: &[&str], stderr: Stdio) -> Child {
         u64::from_str_radix(caught.trim(), 16).unwrap() & 1 << (Signal::SIGINT as u32 - 1) != 0
     };
     while !watches() {
-        assert_eq!(child.try_wait().unwrap(), None, "it ended before it began");
+        assert_eq!(child.try_wait().unwrap(), None, "the program ended before it handled Ctrl-C");
         std::thread::yield_now();
     }
     child
@@ -335,7 +335,7 @@ fn ctrl_c_ends_a_run_and_says_what_was_done() {
         "{line}"
     );
     assert_eq!(line.lines().count(), 1);
-    assert!(folder.names().is_empty(), "neither results nor a part of them");
+    assert!(folder.names().is_empty(), "neither complete nor partial results are written");
 }
 
 #[test]

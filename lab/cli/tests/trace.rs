@@ -156,7 +156,7 @@ fn a_fragment_is_reported_as_not_traceable_and_its_path_is_never_closed() {
     let value: Value = serde_json::from_str(&printed(&folder, &format!("{query} --json"))).unwrap();
     assert_eq!((&value["is_trusted"], &value["untrusted"]["reason"]), (&false.into(), &"fragment".into()));
     assert_eq!((&value["paths"][0]["is_open"], &value["seen"]), (&true.into(), &true.into()), "{value}");
-    // If no router has seen a fragment, this proves nothing.
+    // If no router has seen a fragment, that proves nothing.
     let output = trace(&folder, "query --topology net.toml --packet edge-1.pcap --frame 2 --at edge-2");
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let output = trace(&folder, "query --topology net.toml --packet edge-3.pcap --frame 2 --at edge-2");
@@ -179,7 +179,7 @@ fn a_path_that_ends_beside_a_router_that_rewrites_packets_is_open() {
     let plain = complete_topology();
     let query = "query --topology net.toml --packet edge-1.pcap --frame 2 --at edge-1";
     let text = printed(&rewriting_network(&plain, &before, &behind), query);
-    assert!(text.contains("\npath: edge-1\n"), "nothing says that core translates: {text}");
+    assert!(text.contains("\npath: edge-1\n"), "the topology does not say that core translates: {text}");
     let telling = plain.replace("pages = \"core\"", "pages = \"core\"\nrewrites = true");
     let folder = rewriting_network(&telling, &before, &behind);
     let text = printed(&folder, query);
@@ -340,7 +340,7 @@ fn what_has_no_packet_is_counted() {
     folder.write("mixed.pcap", writer.finish().unwrap());
     let text = printed(&folder, "record mixed.pcap --as edge-1 -o pages");
     assert!(text.contains("\n1 frame contained no supported packet (1 not IP)\n"), "{text}");
-    assert!(text.contains("\n1 frame truncated too much by the capture, skipped\n"), "{text}");
+    assert!(text.contains("\n1 frame skipped: too little was captured\n"), "{text}");
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn what_was_followed_is_not_taken_again_by_the_next_run() {
     assert!(run().starts_with("captures/1: 10 packets\nedge-1: 10 packets in 1 page, "));
     assert!(run().starts_with("edge-1: 0 packets in 0 pages, "));
     folder.write("captures/1", capture(0..20, 0));
-    assert!(run().starts_with("captures/1: 20 packets\n"), "it has grown");
+    assert!(run().starts_with("captures/1: 20 packets\n"), "the file has grown");
 }
 
 /// Ends a following program once it handles the signal, and returns its output.
@@ -441,7 +441,7 @@ fn catches(process: u32, signal: Signal) -> bool {
 fn wait_for(is_so: impl Fn() -> bool) {
     let end = std::time::Instant::now() + Duration::from_secs(60);
     while !is_so() {
-        assert!(std::time::Instant::now() < end, "nothing came for a minute");
+        assert!(std::time::Instant::now() < end, "nothing happened for a minute");
         std::thread::yield_now();
     }
 }
@@ -474,7 +474,7 @@ fn times_more_than_a_day_ahead_are_left_out_and_told() {
     folder.write("odd.pcap", writer.finish().unwrap());
     let text = printed(&folder, "record odd.pcap --as edge-1 -o pages");
     assert!(text.starts_with("edge-1: 1 packet in 1 page, "), "{text}");
-    assert!(text.contains("\n2 frames more than a day ahead of the others, skipped\n"), "{text}");
+    assert!(text.contains("\n2 frames dated more than a day in the future, skipped\n"), "{text}");
 }
 
 fn set_modified(path: &Path, second: u64) {
@@ -530,7 +530,7 @@ fn a_message_is_asked_for_in_its_own_time_and_an_answer_that_means_little_is_tol
     let pages = |output: &Output| serde_json::from_slice::<Value>(&output.stdout).unwrap()["hops"][0]["pages"].clone();
     assert_eq!((pages(&week), pages(&day)), (8.into(), 1.into()));
     let warning = String::from_utf8(week.stderr).unwrap();
-    assert!(week.status.success() && warning.contains("ask for a shorter time with --time"), "{warning}");
+    assert!(week.status.success() && warning.contains("narrow the time with --time"), "{warning}");
 }
 
 #[test]
@@ -538,7 +538,7 @@ fn faults_are_told_in_one_line() {
     let folder = network();
     folder.write("message.eml", MESSAGE);
     let query = |words: &str| refused(&folder, &format!("query --topology net.toml {words}"));
-    assert_eq!(query("--packet edge-1.pcap --at nowhere"), "bruit-lab: the topology has no nowhere\n");
+    assert_eq!(query("--packet edge-1.pcap --at nowhere"), "bruit-lab: the topology has no router nowhere\n");
     assert_eq!(
         query("--packet edge-2.pcap --frame 11 --at core"),
         "bruit-lab: edge-2.pcap: it has 10 frames, so there is no frame 11\n"

@@ -53,7 +53,7 @@ const PACKETS: u32 = 20_000;
 const ATTACK: u32 = 12_345;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = PathBuf::from(std::env::args().nth(1).ok_or("which directory?")?);
+    let folder = PathBuf::from(std::env::args().nth(1).ok_or("missing argument: the directory to create")?);
     fs::create_dir_all(&folder)?;
     office(&folder)?;
     network(&folder)

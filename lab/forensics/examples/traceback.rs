@@ -78,7 +78,7 @@ fn false_hops(rate: f64) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Measures the time to read a capture, and to record it.
+/// Measures how long it takes to read a capture, and to record it.
 fn throughput() -> Result<(), Box<dyn Error>> {
     let mut capture = Vec::new();
     Traffic { packets: CAPTURED, payload_bytes: 0..=200, gap: 100_000, ..Traffic::default() }.write(&mut capture)?;

@@ -1,4 +1,4 @@
-//! A reader of captures, frame by frame: pcap or pcapng, detected from the first bytes, in bounded memory.
+//! Reads captures frame by frame in bounded memory. The format, pcap or pcapng, is detected from the first bytes.
 //!
 //! A capture is untrusted input. Every length in it is checked against a limit: a frame has at most [`FRAME_BYTES_MAX`]
 //! bytes, a block of a pcapng file [`BLOCK_BYTES_MAX`], and a section [`INTERFACES_MAX`] interfaces. The *snaplen* in
@@ -62,7 +62,7 @@ enum Format {
 pub struct Frame<'a> {
     /// Time of capture. A frame without a time has the time of its predecessor.
     pub time: Nanoseconds,
-    /// Link layer of its first bytes.
+    /// Link layer whose header begins the frame.
     pub link: Link,
     /// Captured bytes.
     pub bytes: &'a [u8],

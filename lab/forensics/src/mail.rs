@@ -1,4 +1,4 @@
-//! Helpers for reading mail: bounded fields, and dates.
+//! Helpers for reading mail: fields of bounded length, and dates.
 
 use mail_parser::DateTime;
 

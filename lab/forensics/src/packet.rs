@@ -9,8 +9,8 @@
 //! or the extension headers cannot be decoded completely, the result is the packet of the last readable header, and
 //! [`Packet::unopened`] has the reason.
 //!
-//! If the capture truncated a packet, the captured part is decoded: a truncated payload becomes a short payload, and a
-//! truncated outermost IP header is [`Undecoded::Truncated`].
+//! If the capture truncated a packet, the captured part is decoded: a truncated payload becomes a short payload, and for
+//! a truncated outermost IP header the result is [`Undecoded::Truncated`].
 
 mod link;
 mod network;
@@ -44,16 +44,16 @@ pub struct Packet<'a> {
     pub header: &'a [u8],
     /// Captured bytes after that header and its extensions.
     pub ip_payload: &'a [u8],
-    /// Length of the payload on the wire: longer than `ip_payload` if the capture cut it.
+    /// Length of the payload on the wire, which exceeds the length of `ip_payload` if the capture truncated the packet.
     pub ip_payload_bytes: usize,
     /// Bytes after the header of TCP or UDP; for other protocols equal to `ip_payload`.
     pub payload: &'a [u8],
-    /// Part of the original packet, if fragmented.
+    /// State of fragmentation: a whole packet, or a fragment.
     pub fragment: Fragment,
     /// Fields of the IPv6 fragment header, if there is one. (The fragment fields of IPv4 are in `header`.)
     pub ipv6_fragment: Option<Ipv6Fragment>,
     /// Reason why a possible inner packet was not decoded. It is [`Undecoded::Truncated`] only if the capture cut the
-    /// packet, so a longer capture might reveal more.
+    /// packet; in that case, a longer capture might reveal more.
     pub unopened: Option<Undecoded>,
 }
 

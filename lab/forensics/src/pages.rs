@@ -70,7 +70,8 @@ impl Pages {
     /// they use more, the next [`write`](Self::write) removes the pages that were written first.
     ///
     /// # Errors
-    /// [`PagesError`] if it has pages of another kind, other files but no marker, or another writer.
+    /// [`PagesError`] if the directory has pages of another kind, has other files but no marker, or is in use by
+    /// another writer.
     pub fn create_or_open(folder: &Path, kind: &str, bytes_max: u64) -> Result<Self, PagesError> {
         let lock = marker::claim(folder, kind)?;
         match fs::remove_file(folder.join(TEMPORARY)) {
@@ -85,7 +86,7 @@ impl Pages {
     /// Opens a directory for reading, while another program may keep writing to it.
     ///
     /// # Errors
-    /// [`PagesError`] if it does not exist or has pages of another kind.
+    /// [`PagesError`] if the directory does not exist or has pages of another kind.
     pub fn open(folder: &Path, kind: &str) -> Result<Self, PagesError> {
         Self::with(folder, marker::open(folder, kind)?, None)
     }
@@ -155,7 +156,8 @@ impl Pages {
         Ok(Written { page, removed: self.take_removed() })
     }
 
-    /// Returns the pages that were removed for a new page that could not be written, unless already reported.
+    /// Returns the pages that were removed to make room for a page that then could not be written, unless they have
+    /// been reported already.
     pub fn take_removed(&mut self) -> Vec<PageName> {
         std::mem::take(&mut self.removed)
     }
@@ -163,7 +165,8 @@ impl Pages {
     /// Reads the content of a page of at most `limit` bytes.
     ///
     /// # Errors
-    /// [`PagesError`] if the page was removed, is damaged, is longer than `limit`, or has another span than its name.
+    /// [`PagesError`] if the page was removed, is damaged, is longer than `limit`, or has a span that differs from its
+    /// name.
     pub fn read(&self, page: &PageName, limit: u64) -> Result<Vec<u8>, PagesError> {
         let path = self.folder.join(page.to_string());
         let mut file = File::open(&path).map_err(|error| match error.kind() {
@@ -174,7 +177,7 @@ impl Pages {
     }
 
     /// Returns the next number in the order of writing. If a page already has the largest possible number, returns the
-    /// lowest free number: the order is lost then, but pages are not overwritten.
+    /// lowest free number. In that case, the order is lost, but no page is overwritten.
     fn next_number(&self, span: Span) -> u32 {
         let last = self.names.iter().map(|name| name.number).max().unwrap_or(0);
         last.checked_add(1).unwrap_or_else(|| {
@@ -183,7 +186,7 @@ impl Pages {
         })
     }
 
-    /// Removes the pages written first until `bytes` more fit.
+    /// Removes pages, those written first before others, until there is room for `bytes` more.
     fn make_room(&mut self, bytes: u64) -> Result<(), PagesError> {
         let bytes_max = self.bytes_max.unwrap_or(0);
         while self.disk_bytes.saturating_add(bytes) > bytes_max || self.names.len() >= self.pages_max {

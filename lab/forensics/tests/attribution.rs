@@ -93,7 +93,7 @@ fn every_carrier_is_found_and_false_ones_are_as_rare_as_predicted() {
             (1_700_000_000, pair, payload)
         })
         .collect();
-    // With so little disk space, one in a few digests matches by chance.
+    // With so little disk space, one in every few digests matches by chance.
     let recording = Recording::new(settings(6 * 3_000_000), &payloads);
     let page = &recording.pages()[0];
     let rate = page.payloads().estimated_false_positive_rate();
@@ -318,7 +318,11 @@ fn the_pages_of_a_span_keep_within_its_share_of_the_disk() {
         assert!((1..=settings.page_share_bytes() + DISK_BLOCK_BYTES).contains(&bytes), "{bytes} bytes from {from} on");
     }
     assert!(summary.crowded > 0);
-    assert_eq!(summary.crowded + summary.counts.payloads, rounds * (OPEN_PAGES_MAX as u64 + 1), "each is counted");
+    assert_eq!(
+        summary.crowded + summary.counts.payloads,
+        rounds * (OPEN_PAGES_MAX as u64 + 1),
+        "every payload is counted"
+    );
 }
 
 #[test]

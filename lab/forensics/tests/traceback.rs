@@ -127,7 +127,7 @@ impl Network {
         sent
     }
 
-    /// Sends packets until all pages are on disk.
+    /// Sends packets, and writes all pages to disk.
     fn traffic(&mut self, rate: f64) -> Vec<SentPacket> {
         let mut recorders = self.recorders(rate);
         let sent = self.send(&mut recorders);
@@ -179,7 +179,7 @@ fn false_hops_occur_as_predicted() {
     for SentPacket { packet, path } in &sent {
         let found = trace(&topology, *path.last().unwrap(), &question(packet)).unwrap();
         let seen: BTreeSet<_> = found.hops.iter().filter(|hop| hop.is_seen()).map(|hop| hop.place).collect();
-        assert!(path.iter().all(|router| seen.contains(router)), "no router on the way is missed");
+        assert!(path.iter().all(|router| seen.contains(router)), "a router on the path is missing");
         for hop in found.hops.iter().filter(|hop| !path.contains(&hop.place)) {
             let rate = hop.answer.false_positive;
             found_false += u32::from(hop.is_seen());
@@ -189,7 +189,7 @@ fn false_hops_occur_as_predicted() {
         assert!(false_positives_expected(found.doubtful()) >= false_positive(found.doubtful()));
     }
     let distance = (f64::from(found_false) - expected).abs() / variance.sqrt();
-    assert!(expected > 100.0, "a test that can tell");
+    assert!(expected > 100.0, "too few false hops are expected for a meaningful test");
     assert!(distance < 4.0, "{found_false} false hops, {expected:.1} expected: {distance:.2} standard errors apart");
 }
 
@@ -200,7 +200,7 @@ fn a_packet_that_was_never_sent_is_not_seen() {
     let stranger = Packet::new(&mut network.random);
     let topology = network.topology();
     let found = trace(&topology, 0, &question(&stranger)).unwrap();
-    assert_eq!((found.hops.len(), found.paths(&topology).len()), (1, 0), "the walk ends where it began");
+    assert_eq!((found.hops.len(), found.paths(&topology).len()), (1, 0), "the walk ends at its first router");
     assert_eq!(found.hops[0].answer.sighting, Sighting::NotSeen);
 }
 
@@ -299,7 +299,7 @@ fn fragments_are_packets_of_their_own() {
     let topology = Topology::parse("[[router]]\nname = 'a'\npages = 'a'\n", folder.path()).unwrap();
     let is_seen = |packet| trace(&topology, 0, &question(packet)).unwrap().hops[0].is_seen();
     assert!(fragments.iter().all(is_seen));
-    assert!(!is_seen(&whole), "the packet they were made of is another");
+    assert!(!is_seen(&whole), "the unfragmented packet has another digest");
 }
 
 #[test]

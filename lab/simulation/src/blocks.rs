@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Runs `rounds` rounds in blocks of `block_rounds` on up to `threads` threads. Uses fewer threads if there is less
-/// work or the system refuses to start them.
+/// Runs `rounds` rounds in blocks of `block_rounds` on up to `threads` threads. Uses fewer threads if there is not
+/// enough work for all, or if the system refuses to start them.
 ///
-/// Each thread has its own worker, which adds a round to a result that starts as `empty`. `take` receives every result
+/// Each thread has its own worker, which adds rounds to a result that starts as `empty()`. `take` receives every result
 /// and the number of rounds in it, in order. Once `stop` is true, no round is started; started rounds are finished, and
 /// the results passed to `take` cover all rounds from 0 up to some number.
 pub(crate) fn run<T, W: FnMut(u64, &mut T)>(

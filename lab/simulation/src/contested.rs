@@ -1,4 +1,4 @@
-//! Simulation of both extensions at once, which skips cells that cannot cause a wrong count.
+//! Simulates both extensions at once, and skips cells that cannot cause a wrong count.
 //!
 //! Every count, and the final number in every cell, equals that of a pair of the library's `CountingFilter`s; the tests
 //! below compare them insertion by insertion. The module works with positions only, not with keys or hash functions.
@@ -14,7 +14,7 @@ use bruit_filters::hash::HashFamily as _;
 
 use crate::positions::PositionTable;
 
-/// The largest number in a cell of the paper's 6 bits.
+/// The largest number that fits into a cell of 6 bits, as in the paper.
 pub const CELL_TOP: u8 = 63;
 
 /// Number of values that a cell can hold.
@@ -44,7 +44,7 @@ pub(crate) struct ContestedCells {
     slot_of_key: Vec<u32>,
     /// Value of each contested cell in both extensions.
     values: Vec<[u8; 2]>,
-    /// Number of uncontested cells that end at each value, in both extensions.
+    /// Number of uncontested cells with each final value, in both extensions.
     settled: [Vec<u64>; 2],
     /// Final value of each shared cell that is not contested.
     ends: Vec<[u8; 2]>,
@@ -223,7 +223,7 @@ impl ContestedCells {
         wrong.map(|slot| (slot.key, slot.inserted))
     }
 
-    /// Adds the number of cells at each value to `histogram`, once all keys are inserted.
+    /// Adds the number of cells with each value to `histogram`. Valid only after all keys are inserted.
     pub(crate) fn add_histogram(&self, extension: usize, histogram: &mut [u64]) {
         for (total, settled) in histogram.iter_mut().zip(&self.settled[extension]) {
             *total += settled;
@@ -253,7 +253,7 @@ mod tests {
 
     use super::*;
 
-    /// The library's two filters and our simulation of them, reused from an earlier round.
+    /// The library's two filters, and our simulation of them, which has been used for an earlier round.
     struct Twins {
         filters: [CountingFilter<UniversalHash>; 2],
         contested: ContestedCells,

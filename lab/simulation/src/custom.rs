@@ -1,8 +1,8 @@
 //! Simulations of a single filter of any shape under traffic of any kind, for the questions that the paper left open.
 //!
 //! A custom run uses the library's own filters, insertion by insertion. A round draws keys, counts, an order and hash
-//! functions. It adds every insertion to one filter that receives all insertions and, if there are several servers, to
-//! the filter of one server. It then merges the servers' filters, and looks up every key and an equal number of
+//! functions. It adds every insertion to a filter that receives all insertions and, if there are several servers, also
+//! to the filter of one of them. It then merges the servers' filters, and looks up every key and an equal number of
 //! strangers: keys that were never inserted.
 //!
 //! The same [`CustomOptions`] yield the same results on any number of threads.
@@ -81,7 +81,7 @@ pub struct SystemResult {
 /// results cover the finished rounds.
 ///
 /// # Errors
-/// [`OptionsError`] if the options are invalid; no round is run then.
+/// [`OptionsError`] if the options are invalid. In that case, no round is run.
 pub fn run_custom(
     options: &CustomOptions,
     progress: &(dyn Fn() + Sync),
@@ -158,7 +158,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Runs filters with k positions anywhere, whose cells are copies of `empty`.
+    /// Runs filters with k positions anywhere in the filter. Their cells are copies of `empty`.
     fn run_classical<C: CellMemory>(&self, empty: &C, systems: &mut [SystemResult]) {
         let random = &mut random(self.options.seed, self.number, Purpose::Functions);
         let table =

@@ -50,7 +50,7 @@ impl Experiment {
         }
     }
 
-    /// Order of the insertions.
+    /// Returns the order of the insertions.
     #[must_use]
     pub const fn order(self) -> Order {
         match self.0 {
@@ -67,7 +67,7 @@ impl Experiment {
         matches!(self.0, 1 | 3)
     }
 
-    /// Numbers of cells tried.
+    /// Returns the numbers of cells tried.
     #[must_use]
     pub const fn sizes(self) -> &'static [u64] {
         if self.0 == 8 { &[80_000, 160_000, 240_000, 320_000, 640_000] } else { &[80_000, 160_000, 320_000] }

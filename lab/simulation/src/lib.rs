@@ -5,7 +5,7 @@
 //! same options on any number of threads, and use no clock, terminal or file.
 //!
 //! A study of 1,000 rounds makes 10^10 insertions into counting filters. An observation in `contested` reduces the time
-//! to seconds: a key with a private cell is never wrong.
+//! to seconds: the count of a key with a private cell is never wrong.
 
 mod blocks;
 mod contested;

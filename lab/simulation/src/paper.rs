@@ -34,8 +34,8 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Returns the distance of `ours` above the paper's mean, in standard errors of the difference; 0 if both are
-    /// equal.
+    /// Returns how far the mean of `ours` is above the paper's mean, in standard errors of the difference; 0 if both
+    /// are equal.
     #[must_use]
     pub fn distance(&self, ours: &Moments) -> f64 {
         let theirs = self.standard_deviation / (ROUNDS as f64).sqrt();

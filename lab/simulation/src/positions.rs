@@ -56,7 +56,8 @@ const FINGERPRINT_BITS: u32 = 64;
 /// The prime p of the paper's hash functions. Keys are drawn from 1..p.
 const PRIME: usize = 2_100_000_011;
 
-/// Draws distinct keys from the universe without replacement: a key drawn twice would be wrong in every filter.
+/// Draws distinct keys from the universe without replacement: a key drawn twice would have a wrong count in every
+/// filter.
 pub(crate) fn draw_keys(keys: usize, random: &mut impl Rng) -> Vec<u64> {
     index::sample(random, PRIME - 1, keys).iter().map(|key| key as u64 + 1).collect()
 }

@@ -109,8 +109,8 @@ pub struct ExtensionResult {
     pub wrong_keys: Vec<u64>,
     /// Histogram of the final cell values, 0 to [`CELL_TOP`], over all rounds.
     pub cells: Vec<u64>,
-    /// Keys with a wrong count, divided by all keys, after each twentieth of the insertions. Keys not yet inserted are
-    /// not wrong. Empty except for experiments 1 and 3.
+    /// Keys with a wrong count, divided by all keys, after each twentieth of the insertions. A key that has not been
+    /// inserted yet does not count as wrong. Empty except for experiments 1 and 3.
     pub growth: Vec<Moments>,
 }
 

@@ -4,9 +4,9 @@
 //! differ only in their order. The paper does the same: its figures for experiments 1 and 2 at m = 320K are equal to
 //! the last digit.
 //!
-//! The same [`StudyOptions`] yield the same results on any number of threads, independent of the other experiments in
-//! the run: every choice uses its own random stream, derived from the seed, the round and the purpose. The study does
-//! not read the clock or other sources of randomness.
+//! The same [`StudyOptions`] yield the same results on any number of threads, and whatever other experiments are in the
+//! run: every choice uses its own random stream, derived from the seed, the round and the purpose. The study reads
+//! neither the clock nor any other source of randomness.
 
 use std::fmt;
 use std::sync::atomic::AtomicBool;
@@ -91,7 +91,7 @@ impl fmt::Display for CountDraws {
 /// results cover the finished rounds.
 ///
 /// # Errors
-/// [`OptionsError`] if the options are invalid; no round is run then.
+/// [`OptionsError`] if the options are invalid. In that case, no round is run.
 pub fn run(options: &StudyOptions, progress: &(dyn Fn() + Sync), stop: &AtomicBool) -> Result<Study, OptionsError> {
     options.check()?;
     let groups = groups(options);

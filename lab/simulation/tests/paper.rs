@@ -106,7 +106,7 @@ fn experiment_1_has_a_few_new_errors_in_round_2_and_next_to_none_after() {
     for ((m, k), result) in results(&study, 1, Extension::Refined) {
         let growth: Vec<f64> = result.growth.iter().map(Moments::mean).collect();
         assert_eq!((growth.len(), growth[19]), (20, result.rate.mean()));
-        assert!(growth.windows(2).all(|pair| pair[0] <= pair[1]), "an error never heals");
+        assert!(growth.windows(2).all(|pair| pair[0] <= pair[1]), "a wrong count never becomes right again");
         assert!(m > 80_000 || 1.005 * growth[0] < growth[1], "k = {k}: {growth:?}");
         assert!(growth[19] <= 1.003 * growth[1], "m = {m}, k = {k}: {growth:?}");
         assert!(m == 80_000 || growth[19] == growth[1], "m = {m}, k = {k}: {growth:?}");

@@ -1,4 +1,4 @@
-//! Time and memory of the paper's split cells, compared with cells of a fixed width.
+//! Measures the time and memory of the paper's split cells, compared with cells of a fixed width.
 //!
 //! ```sh
 //! cargo run --release -p bruit-structures --example compact_speed

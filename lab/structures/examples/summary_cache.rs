@@ -21,11 +21,11 @@ const CHECKS: u64 = 1_000_000;
 const CHECKS_PER_LISTING: u64 = 20;
 /// Percentage of checks for a listed signature.
 const KNOWN_PERCENT: u64 = 40;
-/// Headers of IP and UDP, 20 bytes of the protocol, and 20 bytes of a signature. A query of ICP has a URL instead of
-/// the signature.
+/// Headers of IP and UDP, 20 bytes of the protocol, and 20 bytes of a signature. An ICP query carries a URL instead of
+/// a signature.
 const QUESTION_BYTES: u64 = 28 + 20 + 20;
 const ANSWER_BYTES: u64 = 28 + 20;
-/// Maximum content of a packet of an update.
+/// Maximum number of bytes of an update in one packet.
 const PACKET_BYTES: u64 = 1400;
 const PACKET_HEADER_BYTES: u64 = 28;
 /// The authors' four hash functions.
@@ -35,9 +35,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!(
         "{CHECKS} checks, {KNOWN_PERCENT} % of listed signatures; {LISTED} listed, one new for {CHECKS_PER_LISTING} checks"
     );
-    let always = Cost { messages: 2 * CHECKS, bytes: CHECKS * (QUESTION_BYTES + ANSWER_BYTES), ..Cost::default() };
-    println!("asking about every message: {} messages, {:.1} MB\n", always.messages, always.megabytes());
-    println!("cells   update    messages    bytes   of asking   updates  bytes a listing   asked in vain   missed");
+    let always = Cost { packets: 2 * CHECKS, bytes: CHECKS * (QUESTION_BYTES + ANSWER_BYTES), ..Cost::default() };
+    println!("one query for every check: {} packets, {:.1} MB\n", always.packets, always.megabytes());
+    println!("cells   update     packets    bytes   of asking   updates  bytes a listing   asked in vain   missed");
     for cells in [8, 16, 32] {
         for percent in [0.1, 1.0, 10.0] {
             print(cells, percent, &run(cells, percent)?, &always);
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Traffic and errors of a site.
 #[derive(Clone, Copy, Default)]
 struct Cost {
-    messages: u64,
+    packets: u64,
     bytes: u64,
     updates: u64,
     update_bytes: u64,
@@ -69,14 +69,14 @@ impl Cost {
     }
 
     fn take_question(&mut self) {
-        self.messages += 2;
+        self.packets += 2;
         self.bytes += QUESTION_BYTES + ANSWER_BYTES;
     }
 
     fn take_update(&mut self, bytes: u64) {
         let packets = bytes.div_ceil(PACKET_BYTES);
         self.updates += 1;
-        self.messages += packets;
+        self.packets += packets;
         self.update_bytes += bytes + packets * PACKET_HEADER_BYTES;
         self.bytes += bytes + packets * PACKET_HEADER_BYTES;
     }
@@ -86,7 +86,7 @@ fn print(cells: u64, percent: f64, cost: &Cost, always: &Cost) {
     let known = (CHECKS * KNOWN_PERCENT / 100) as f64;
     println!(
         "{cells:>5}  {percent:>5.1} %  {:>10}  {:>4.1} MB  {:>8.1} %  {:>8}  {:>15.1}  {:>11.3} %  {:>5.2} %",
-        cost.messages,
+        cost.packets,
         cost.megabytes(),
         cost.bytes as f64 / always.bytes as f64 * 100.0,
         cost.updates,
@@ -96,8 +96,8 @@ fn print(cells: u64, percent: f64, cost: &Cost, always: &Cost) {
     );
 }
 
-/// Runs the trace with a summary of `cells` cells per listed key, updated when `percent` percent of the keys have
-/// changed.
+/// Runs the simulation with a summary of `cells` cells per listed key, which is updated whenever `percent` percent of
+/// the keys have changed.
 fn run(cells: u64, percent: f64) -> Result<Cost, Box<dyn Error>> {
     let key = FingerprintKey::new([1; 16]);
     let hash = FingerprintHash::new(cells * LISTED, HASHES, 48, key.id());

@@ -11,7 +11,7 @@
 //! level 0   S0 ‖ 0   S1 ‖ 1   S2 ‖ 2   S3 ‖ 3   S4 ‖ 4
 //! ```
 //!
-//! A search tries every alignment of the excerpt to the blocks, and every offset. The result is a [`Run`] of blocks,
+//! A search tries every alignment of the excerpt to the blocks, and every offset. Each result is a [`Run`] of blocks,
 //! with the number of digests that were found. [`Chance`] returns the expected number of such runs for an excerpt that
 //! was never recorded, at the same fill.
 //!

@@ -1,11 +1,11 @@
 //! Bloomier filters (Chazelle, Kilian, Rubinfeld and Tal, 2004), as described by the survey.
 //!
-//! Hashing maps a key to k cells and a mask: its [`Neighbourhood`]. The value of a key is the mask XOR its k cells. To
-//! set its value, each key gets one of its cells as its own cell to adjust. The keys need an order in which no later
-//! key's own cell is among the k cells of an earlier key. The order is found backwards. A cell that only one key has, a
-//! *singleton*, becomes this key's own. This key takes the last free place in the order and is removed, which leaves
-//! new singletons. With three hash functions and a table of 1.23 cells per key, this almost always succeeds; otherwise
-//! the next seed is tried.
+//! Hashing maps a key to k cells and a mask: its [`Neighbourhood`]. The value of a key is the mask XOR its k cells.
+//! Each key gets one of its cells as its *own* cell, which is adjusted to set the value of the key. The keys need an
+//! order in which no later key's own cell is among the k cells of an earlier key. The order is found backwards. A cell
+//! that only one key has, a *singleton*, becomes this key's own. This key takes the last free place in the order and is
+//! removed, which leaves new singletons. With three hash functions and a table of 1.23 cells per key, this almost
+//! always succeeds; otherwise the next seed is tried.
 //!
 //! - [`BloomierFilter`] is immutable: its cells contain the values.
 //! - [`MutableBloomierFilter`] stores in the cells *which* of the k cells is the key's own. A second table stores the

@@ -17,7 +17,7 @@ use bruit_filters::internal::ensure_equal;
 pub const LOW_BITS_MAX: u32 = bruit_filters::counting::CELL_BITS_MAX - 1;
 /// Maximum number of high bits of a count in a table.
 pub const HIGH_BITS_MAX: u32 = 16;
-/// Maximum number of cells in a chunk, so that an offset fits two bytes.
+/// Maximum number of cells in a chunk, so that an offset fits in two bytes.
 pub const CHUNK_CELLS_MAX: u64 = 1 << 16;
 
 /// Cells for counts of up to 31 bits, most of them small.
@@ -180,7 +180,7 @@ impl Cells for CompactCounters {
     }
 }
 
-/// The requested shape of compact counters is invalid.
+/// The reason why a shape of compact counters is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompactError {
@@ -204,7 +204,7 @@ pub enum CompactError {
         /// Number of cells.
         cells: u64,
     },
-    /// The resulting shape of the base cells is invalid.
+    /// The base cells would have an invalid shape.
     #[error(transparent)]
     Cells(#[from] ShapeError),
 }

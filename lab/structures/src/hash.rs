@@ -5,7 +5,7 @@
 //! | [`UniversalHash`] | `u64` | the paper's equation (2); linear, with a small modulus, so only for reproduction |
 //! | [`PolynomialHash`] | `u64` | t-wise independent functions, the question of the paper's footnote 3 |
 //! | [`DigestChunks`] | [`DigestBytes`] | the constructions of §3, with the unreachable cells that the paper warns of |
-//! | [`RemappedDigest`] | [`DigestBytes`] | the remedy of §3: ℓ_i mapped onto ⌊m/k⌋ cells each |
+//! | [`RemappedDigest`] | [`DigestBytes`] | the remedy of §3: each ℓ_i maps onto ⌊m/k⌋ cells |
 //! | [`IndexedDigest`] | `Vec<u8>` | MD5(x‖i) of the survey's slides |
 //!
 //! The filters of the product use [`bruit_filters::hash::FingerprintHash`].

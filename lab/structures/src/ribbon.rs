@@ -5,8 +5,8 @@
 //! first of these slots, and its 64 coefficients select among them. A set of keys is thus a system of linear equations,
 //! and the map is its solution. The equations are solved from left to right. There are more equations than slots, so
 //! that every slot is used. If an equation contradicts earlier ones, the keys that start early in its *bucket* of 128
-//! starts are *bumped* to the next *layer*, which is fifty times smaller. Two bits per bucket encode a threshold: keys
-//! that start below it are bumped.
+//! starts are *bumped* to the next *layer*, which has about a fiftieth of the size. Two bits per bucket encode a
+//! threshold: keys that start below it are bumped.
 //!
 //! Every set of keys has a solution, and equal sets have equal bits. The only public type is [`RibbonMap`].
 

@@ -1,11 +1,11 @@
 //! Space-code filters: estimates of how often a key was inserted, from bits that are only ever set.
 //!
-//! After Kumar, Xu, Wang, Spatscheck and Li (INFOCOM 2004). A [`SpaceCodeFilter`] has l groups of k hash functions. An
-//! insertion selects one group at random and sets the bits of that group's functions. A query counts the groups in
-//! which the key is found; this count grows with the number of insertions. All groups are hit after about l ln l
-//! insertions ([`coupon_collector`]), so one filter can estimate only small numbers. A [`MultiResolutionFilter`] has
-//! several filters: the i-th receives a packet with probability 4^-(i−1), and a query uses the most relevant filter for
-//! the key ([`relative_incremental_inaccuracy`]).
+//! The method is that of Kumar, Xu, Wang, Spatscheck and Li (INFOCOM 2004). A [`SpaceCodeFilter`] has l groups of k
+//! hash functions. An insertion selects one group at random and sets the bits of that group's functions. A query counts
+//! the groups in which the key is found; this count grows with the number of insertions. All groups are hit after about
+//! l ln l insertions ([`coupon_collector`]), so one filter can estimate only small numbers. A [`MultiResolutionFilter`]
+//! has several filters: the i-th receives a packet with probability 4^-(i−1), and a query uses the most relevant filter
+//! for the key ([`relative_incremental_inaccuracy`]).
 //!
 //! An [`Estimator`] has the tables that convert hits to an [`Estimate`]: the most likely count, the mean, and an
 //! interval with a confidence of [`CONFIDENCE`]. The model includes false positives of the filter.

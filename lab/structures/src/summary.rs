@@ -79,7 +79,7 @@ pub struct Update {
     flips: Vec<(u32, bool)>,
 }
 
-/// An update cannot be applied.
+/// The reason why an update cannot be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpdateError {
@@ -335,7 +335,7 @@ mod tests {
         }
         assert!(keys[750..995].iter().all(|key| there.contains(key) && here.contains(key)));
         let left = keys[..650].iter().filter(|key| there.contains(key)).count();
-        assert!(left < 30, "{left} of 650 that were removed");
+        assert!(left < 30, "{left} of 650 removed keys are still found");
     }
 
     #[test]
@@ -348,7 +348,7 @@ mod tests {
         here.insert(&keys[1]);
         here.remove(&keys[1]).unwrap();
         here.remove(&keys[0]).unwrap();
-        assert_eq!(here.pending(), 0, "added and removed in between, and one of two taken away");
+        assert_eq!(here.pending(), 0, "no bit differs from the published one");
         here.remove(&keys[0]).unwrap();
         here.insert(&keys[2]);
         let update = here.publish();

@@ -74,7 +74,7 @@ fn the_surveys_double_false_positive_happens_as_often_as_told_and_a_doubled_bloc
             "{found} double false positives, {expected} expected"
         );
     }
-    assert!(hierarchical < 0.5 * block_based, "{hierarchical} of {block_based} are left");
+    assert!(hierarchical < 0.5 * block_based, "{hierarchical} of {block_based} double false positives are left");
 }
 
 /// Returns five different blocks in this order.
@@ -153,7 +153,7 @@ fn digests_of_a_host_follow_from_those_of_offsets() {
     let (mut contents, mut halves) = (Vec::new(), Vec::new());
     assert_eq!(digester.append_contents(b"0123456789abcdef0", &mut contents), 4);
     digester.append_digests(&contents, Label::Offset, &mut halves);
-    assert_eq!(halves, offsets, "two halves are the whole");
+    assert_eq!(halves, offsets, "the two steps give the same digests as one call");
     Digester::append_for_host(&offsets, host, &mut derived);
     assert_eq!((offsets.len(), &direct), (4 + 2 + 1, &derived));
 }

@@ -1,7 +1,7 @@
 //! Bloomier filters: the survey's walk-through, the need for a mask, and measurements with a million keys against
 //! predictions.
 
-#![expect(clippy::print_stdout, reason = "a test that fails should show the figures beside it")]
+#![expect(clippy::print_stdout, reason = "a failing test should show its figures")]
 
 use std::collections::BTreeMap;
 
@@ -108,7 +108,7 @@ fn without_a_mask_a_key_whose_cells_are_empty_is_a_false_positive() {
     let map = BloomierFilter::with_hashing(ByHand::new(10, without), &entries, bits).unwrap();
     let table: Vec<u64> = map.cells().collect();
     assert_eq!(table, [0x00, 0x00, 0x01, 0x02, 0x00, 0x00, 0x03, 0x04, 0x00, 0x00]);
-    assert_eq!(map.get(&'y'), Some(0), "0 is a value, so y is taken for a key");
+    assert_eq!(map.get(&'y'), Some(0), "0 is a valid value, so y is a false positive");
 
     // With masks, y is a false positive only if its mask happens to be a value: 8 masks of 256.
     let taken = (0..=255).filter(|&mask| {
@@ -191,7 +191,7 @@ fn a_million_values_can_be_changed_and_other_keys_are_refused_as_often_as_predic
     map.get_batch(&stored, &mut ours);
     before.get_batch(&stored, &mut theirs);
     let touched = ours.iter().zip(&theirs).filter(|(ours, theirs)| ours != theirs).count();
-    assert!(touched <= 1000 - refused, "only foreign keys that were taken for ours changed a value: {touched}");
+    assert!(touched <= 1000 - refused, "only false positives may change a value: {touched}");
 }
 
 #[test]
@@ -204,9 +204,9 @@ fn a_set_whose_first_seed_has_no_order_is_built_with_another() {
         assert!(entries.iter().all(|(key, value)| map.get(key) == Some(*value)));
         seeds[map.hashing().seed() as usize] += 1;
     }
-    println!("sets of 60 keys by the seed that they took: {:?}", &seeds[..5]);
-    assert!(seeds[1] > 0, "some needed the second: {seeds:?}");
-    assert!(seeds[0] > 400, "most did not: {seeds:?}");
+    println!("number of sets of 60 keys by the seed that they needed: {:?}", &seeds[..5]);
+    assert!(seeds[1] > 0, "some sets need the second seed: {seeds:?}");
+    assert!(seeds[0] > 400, "most sets need only the first seed: {seeds:?}");
 }
 
 #[test]

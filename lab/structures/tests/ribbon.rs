@@ -1,6 +1,6 @@
 //! Ribbon maps against plain maps, against their predicted size and rate, and as files.
 
-#![expect(clippy::print_stdout, reason = "a test that fails should show the figures beside it")]
+#![expect(clippy::print_stdout, reason = "a failing test should show its figures")]
 
 use bruit_filters::file::{FileError, KEY_BYTES};
 use bruit_filters::{Fingerprint, FingerprintKey, KeyId};
@@ -46,7 +46,7 @@ fn a_million_keys_take_less_than_a_hundredth_more_bits_than_their_answers_have()
         let stored: Vec<Fingerprint> = entries.iter().map(|entry| entry.0).collect();
         let mut values = vec![None; stored.len()];
         map.get_batch(&stored, &mut values);
-        assert!(entries.iter().zip(&values).all(|((_, value), got)| *got == Some(*value)), "every key its value");
+        assert!(entries.iter().zip(&values).all(|((_, value), got)| *got == Some(*value)), "a key has the wrong value");
         let answer_bits = f64::from(value) + (1.0 / measured_rate(&map)).log2();
         let ratio = map.total_bits() as f64 / KEYS as f64 / answer_bits;
         println!("{value} + {check} bits: {ratio:.4} of the bits of the answers");

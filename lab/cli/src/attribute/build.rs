@@ -21,8 +21,8 @@ use bruit_console::quantity::{counted, human_bytes, parse_bytes, parse_rate};
 
 const SECONDS_PER_MINUTE: u64 = 60;
 
-/// Default number of bytes per hour. The value for mail is lower, because there is less mail and its pages often cover
-/// a day: ten days of mail fit into the default `--disk`.
+/// Default of `--bytes-per-hour` for packets. The default for mail is lower, because there is less mail and its pages
+/// often cover a day: ten days of mail fit into the default `--disk`.
 const PACKETS_BYTES_PER_HOUR: u64 = 64 << 20;
 const MAIL_BYTES_PER_HOUR: u64 = 4 << 20;
 
@@ -45,8 +45,8 @@ pub(super) struct AttributeBuildArgs {
     #[arg(long)]
     follow: bool,
 
-    /// Maximum size of the pages of one hour: 64M and 64MiB are 2^26 bytes. Busier hours have less accurate
-    /// answers [default: 64MiB, with --mail 4MiB]
+    /// Maximum size of the pages of one hour: 64M and 64MiB are 2^26 bytes. Answers about busier hours are less
+    /// accurate [default: 64MiB, with --mail 4MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     bytes_per_hour: Option<u64>,
 
@@ -98,7 +98,7 @@ struct Build {
     /// Number of packets or messages.
     taken: u64,
     undecoded: Tally,
-    /// Number of truncated packets, recorded as far as captured.
+    /// Number of packets truncated by the capture; only the captured part was recorded.
     cut: u64,
     horizon: Horizon,
 }
@@ -193,7 +193,7 @@ impl Build {
         let things = if self.is_mail { "message" } else { "frame" };
         let lines = [
             (undecoded.total(), "frame", format!("contained no supported packet ({undecoded})")),
-            (untimely, things, "more than a day ahead of the others, skipped".to_owned()),
+            (untimely, things, "dated more than a day in the future, skipped".to_owned()),
             (self.cut, "packet", "truncated by the capture; only the captured part was recorded".to_owned()),
             (short, "payload", "shorter than a block, skipped".to_owned()),
             (crowded, "payload", "skipped: the pages of that time have used their share of the disk".to_owned()),
@@ -225,8 +225,8 @@ impl Build {
     }
 }
 
-/// Returns a generator of page keys, derived from a secret that exists only in memory. The system's
-/// randomness is read once at the start, as a failure later would lose the recorded data.
+/// Returns a generator of page keys, derived from a secret that exists only in memory. The system's random bytes are
+/// read once, at the start, because a later failure would lose the recorded data.
 fn page_keys() -> Result<Box<dyn FnMut() -> FingerprintKey>, getrandom::Error> {
     let mut secret = [0; 16];
     getrandom::fill(&mut secret)?;

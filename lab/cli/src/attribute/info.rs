@@ -93,7 +93,7 @@ fn print(totals: &Totals, pages: &Pages, unread: u64, output: &mut impl Write) -
         ("when", whole_span(pages.list()).map_or_else(String::new, span_text)),
         ("payloads", format!("{}, {}", grouped(totals.payloads), human_bytes(totals.bytes))),
         ("too short", grouped(totals.short)),
-        ("of pairs without room", grouped(totals.unlisted)),
+        ("not attributable", grouped(totals.unlisted)),
         ("most pairs of a page", grouped(totals.pairs_max as u64)),
         ("rate, offset digests", format!("{} at most", scientific(totals.offset_rate_max))),
         ("rate, payload digests", format!("{} at most", scientific(totals.payload_rate_max))),

@@ -11,7 +11,7 @@ use crate::pages::span_text;
 use bruit_console::quantity::{counted, scientific};
 use bruit_console::terminal::printable;
 
-/// Prints the answer of one page as text, with its directory if there are several.
+/// Prints the answer of one page as text. `folder` is the directory of the page, given only if several are searched.
 pub(super) fn answer(
     answer: &Answer,
     folder: Option<&Path>,
@@ -51,7 +51,10 @@ fn pairs(answer: &Answer, excerpt_bytes: usize, output: &mut impl Write) -> io::
         writeln!(output, "  and {what} of pairs that did not fit into the list and cannot be named")?;
     }
     if answer.is_cut {
-        writeln!(output, "  it matches in more places than were checked: other pairs may have carried it, too")?;
+        writeln!(
+            output,
+            "  the excerpt matches in more places than were checked: other pairs may have carried it, too"
+        )?;
     }
     Ok(())
 }
@@ -68,7 +71,7 @@ fn doubt(answer: &Answer, part: &Part) -> String {
 /// Formats the matched part, `all of it` or `bytes 100 to 387 of 400`, and its confidence.
 fn part_text(part: &Part, all: &str, excerpt_bytes: usize) -> String {
     let compared = format!("bytes {} to {} of {excerpt_bytes}", part.bytes.start, part.bytes.end.saturating_sub(1));
-    // An excerpt that would start before its payload was not carried as a whole.
+    // An excerpt that would have to start before its payload was not carried as a whole.
     let start = part.offset_bytes.checked_sub(part.bytes.start).filter(|_| part.is_whole);
     let what = match start {
         Some(start) => format!("{all} from byte {start} on ({compared} compared)"),

@@ -74,7 +74,7 @@ impl Excerpt {
     }
 }
 
-/// Reads the file, up to a length that shows that it is too long.
+/// Reads the file, but at most one byte more than the limit, so that the search can reject an excerpt that is too long.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let input: Box<dyn Read> =
         if path == Path::new("-") { Box::new(io::stdin().lock()) } else { Box::new(File::open(path)?) };
@@ -166,7 +166,7 @@ impl SearchResult {
             None => Ok(self.faults > 0),
             Some(error) if self.asked == 0 => Err(bad_input(error)),
             Some(error) => {
-                complain(&format!("{} not asked: {error}", counted(self.refused.len() as u64, "page")));
+                complain(&format!("{} not searched: {error}", counted(self.refused.len() as u64, "page")));
                 Ok(true)
             }
         }

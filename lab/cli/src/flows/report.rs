@@ -126,9 +126,10 @@ impl Report<'_> {
             writeln!(output, "{sizes:>23} {flows:>10} {error:>11} {bias:>8} {covered:>16}")?;
         }
         match self.counted.exact() {
-            Some(exact) if exact.packets_left_out() > 0 => {
-                Ok(writeln!(output, "These are the flows that came first; the errors of the other flows are unknown.")?)
-            }
+            Some(exact) if exact.packets_left_out() > 0 => Ok(writeln!(
+                output,
+                "Only the flows that came first are in this table; the errors of the others are unknown."
+            )?),
             _ => Ok(()),
         }
     }

@@ -23,8 +23,8 @@ pub(super) fn split(files: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<PathBuf>), F
     Ok(split)
 }
 
-/// Returns true if a file contains saved counters. Returns false for an unreadable file, because reading it as a
-/// capture reports the error.
+/// Returns true if a file contains saved counters. Returns false for an unreadable file; the error is reported when the
+/// file is then read as a capture.
 fn is_saved(file: &Path) -> Result<bool, Failure> {
     // A pipe can be read only once.
     if !fs::metadata(file).is_ok_and(|metadata| metadata.is_file()) {
@@ -66,11 +66,11 @@ pub(super) fn read(file: &Path, seed: u64) -> Result<SavedFlows, Failure> {
     SavedFlows::decode(&content, seed).map_err(|error| cannot(&error))
 }
 
-/// Writes the file atomically, readable only by its owner, as it contains a secret.
+/// Writes the file atomically. Only its owner can read it, because it contains a secret.
 pub(super) fn write(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let cannot = |error: std::io::Error| bad_input(format!("{}: {error}", file.display()));
     if file.exists() && !is_saved(file)? {
-        return Err(bad_input(format!("{}: not replaced, as it holds no flow counters", file.display())));
+        return Err(bad_input(format!("{}: not replaced, because it contains no flow counters", file.display())));
     }
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     let mut temporary = tempfile::NamedTempFile::new_in(folder).map_err(cannot)?;

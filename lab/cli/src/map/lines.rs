@@ -58,7 +58,7 @@ impl Lines {
         if keys == KEYS_MAX {
             return Err(format!("more than {KEYS_MAX} keys"));
         }
-        self.entries.try_reserve(1).map_err(|_| format!("out of memory for more than {keys} keys"))?;
+        self.entries.try_reserve(1).map_err(|_| format!("out of memory after {keys} keys"))?;
         self.entries.push((key.fingerprint(name), value));
         Ok(())
     }

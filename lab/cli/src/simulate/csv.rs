@@ -25,7 +25,7 @@ pub(super) fn text(study: &Study) -> String {
                     .map(|moments| format!("{:e},{:e}", moments.mean(), moments.standard_deviation()));
                 let rounds = study.rounds;
                 writeln!(text, "{number},{extension},{m},{k},{rounds},{rate},{distinct},{reduction}")
-                    .expect("a string takes every line");
+                    .expect("writing to a string cannot fail");
             }
         }
     }

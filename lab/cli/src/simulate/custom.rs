@@ -32,7 +32,7 @@ Counts:
 
 Keys with a count of 0 are not inserted. Every round also looks up as many strangers: keys that
 were never inserted.
-A round may have 200 million insertions, and a run 8 GiB of memory.";
+Limits: 200 million insertions per round, and 8 GiB of memory per run.";
 
 /// Arguments of a custom simulation.
 #[derive(Debug, clap::Args)]
@@ -97,9 +97,9 @@ pub(super) struct SimulateCustomArgs {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum OrderName {
-    /// Insert all keys once, then all again
+    /// Insert every key once, then every key again, and so on
     Rounds,
-    /// Insert each key to its full count, then the next
+    /// Insert the first key up to its full count, then the next key, and so on
     Runs,
     /// Insert in random order
     Shuffled,
@@ -109,9 +109,9 @@ enum OrderName {
 enum LayoutName {
     /// Place a key's cells anywhere in the filter; simulate both the intuitive and the refined extension
     Classical,
-    /// Classical with short cells, and the high bits of large counts in tables
+    /// Like classical, but with short cells, and with tables for the high bits of large counts
     Compact,
-    /// Six cells of 4 bits in one line of 64 bytes, refined, as in production
+    /// Six 4-bit cells per key, all in one 64-byte line; refined, as in production
     OneLine,
 }
 
@@ -196,7 +196,7 @@ impl SimulateCustomArgs {
     }
 }
 
-/// Predicted shares of keys never inserted that reach the threshold.
+/// Predicted shares of strangers (keys that were never inserted) whose count reaches the threshold.
 pub(super) struct Predictions {
     pub(super) threshold: u32,
     /// Natural logarithm of the paper's equation (4), for the actual number of insertions.
@@ -230,7 +230,7 @@ impl Predictions {
             ),
             (
                 scientific(*bulk_keys_alone),
-                format!("a filter of only the {} keys that came {threshold} times or more", grouped(*bulk_keys)),
+                format!("a filter of only the {} keys that occurred {threshold} times or more", grouped(*bulk_keys)),
             ),
         ];
         writeln!(output, "\nPredicted for strangers that reach {threshold}:")?;
@@ -289,7 +289,7 @@ fn print_systems(result: &CustomResult, options: &CustomOptions, output: &mut im
         ("wrong counts, share of insertions".into(), |system| &system.rate),
         ("wrong counts, share of keys".into(), |system| &system.distinct_rate),
         ("over-count of a key".into(), |system| &system.over_count),
-        ("keys past the top of a cell".into(), |system| &system.clipped),
+        ("keys above the maximum of a cell".into(), |system| &system.clipped),
         ("strangers with a count above 0".into(), |system| &system.strangers_seen),
     ];
     if let Some(threshold) = options.threshold {

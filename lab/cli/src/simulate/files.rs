@@ -56,7 +56,7 @@ impl Destinations {
 
 /// Rejects paths that are not files, and destinations that are not writable.
 fn ensure_writable(path: &Path) -> Result<(), Failure> {
-    // Links such as /dev/stdout may lead to the file that receives our own output.
+    // A link such as /dev/stdout may lead to the file that receives our own output.
     if path.is_symlink() && (path.starts_with("/dev") || path.starts_with("/proc")) {
         return Err(refused(path, "not a place for files"));
     }
@@ -83,7 +83,7 @@ fn resolved(path: &Path) -> io::Result<PathBuf> {
 /// Creates a file in `folder` and deletes it.
 fn try_out(folder: &Path) -> io::Result<()> {
     fs::metadata(folder)?;
-    // Only the kind of error, without the name of the temporary file.
+    // Report only the kind of error, without the name of the temporary file.
     new_file_in(folder).map(drop).map_err(|error| error.kind().into())
 }
 

@@ -34,12 +34,12 @@ pub(super) fn watch() -> Result<&'static AtomicBool, Failure> {
     Ok(&STOP)
 }
 
-/// Ignores Ctrl-C from now on: the remaining work is short, and half of it would be useless.
+/// Ignores Ctrl-C from now on: little work remains, and a half-finished result would be useless.
 pub(super) fn ignore() {
     IGNORED.store(true, Ordering::Relaxed);
 }
 
-/// Prints the number of completed rounds to standard error, as `main` prints errors.
+/// Prints the number of completed rounds to standard error, in the same format as the errors that `main` prints.
 pub(super) fn report(done: u64, asked: u64, files: &str) -> ExitCode {
     let printed = if done == 0 { "" } else { "; the results are from these" };
     complain(&format!("interrupted after {} of {} rounds{printed}{files}", grouped(done), grouped(asked)));

@@ -72,7 +72,7 @@ pub(super) fn run(arguments: &StudyArgs, output: &mut impl Write) -> Result<Exit
         return Ok(interrupt::report(study.rounds, options.rounds, files));
     }
     interrupt::ignore();
-    // Files are written first, as a pager may close the output; the tables are printed even if writing fails.
+    // Files are written first, because a pager may close the output; the tables are printed even if writing fails.
     let (written, printed) = (destinations.write(&study), arguments.print(&study, &options, output));
     let written = written?;
     printed?;

@@ -13,7 +13,7 @@ use bruit_console::quantity::{counted, scientific};
 /// Maximum difference, in standard errors, that is normal by chance.
 const NEAR: f64 = 2.0;
 
-/// Difference beyond which chance is no plausible explanation.
+/// Difference above which chance is not a plausible explanation.
 const FAR: f64 = 4.5;
 
 /// Prints every experiment as in the paper: both extensions, and the reduction by the refined one.
@@ -185,12 +185,12 @@ fn absolute(rate: Option<f64>, error: Option<f64>) -> Option<f64> {
 /// Notes a printed rate that does not follow from the means printed beside it.
 fn print_slip(reduction: &paper::Reduction, output: &mut impl Write) -> Result<(), Failure> {
     if let Some(quotient) = reduction.from_means().filter(|_| !reduction.is_quotient()) {
-        writeln!(output, "             (a slip of the paper's: its own means give {quotient:.3})")?;
+        writeln!(output, "             (an error in the paper: its own means give {quotient:.3})")?;
     }
     Ok(())
 }
 
-/// Returns a mark for larger differences.
+/// Returns a mark for a large difference, or an empty text.
 fn mark(distance: f64) -> &'static str {
     match distance.abs() {
         distance if distance > FAR => "  <<",

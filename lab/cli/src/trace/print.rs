@@ -107,7 +107,7 @@ fn why_open(path: &Path, names: &impl Fn(&[usize], &str) -> String) -> Vec<Strin
 
 /// Prints the confidence of the whole answer.
 pub(super) fn doubt(hops: &[Hop], subject: Subject, window: Span, output: &mut impl Write) -> io::Result<()> {
-    // For packets, the line is part of the paths.
+    // For packets, `paths` has already printed the empty line.
     if subject == Subject::Messages {
         let when = if window == Span::ALL { "at any time".to_owned() } else { span(window) };
         writeln!(output, "\ntime searched: {when}")?;

@@ -25,7 +25,7 @@ use bruit_console::quantity::{grouped, parse_duration};
 use bruit_console::terminal::{complain, printable};
 
 const NOT_SEEN: u8 = 1;
-/// Exit code for a packet that was not seen, but whose digest cannot be trusted.
+/// Exit code for a packet that no router saw, but whose digest cannot be trusted.
 const CANNOT_TELL: u8 = 3;
 
 /// Probability of a wrong answer above which a warning is printed.
@@ -71,7 +71,7 @@ pub(super) struct TraceQueryArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     time: Option<u64>,
 
-    /// Maximum clock difference of a router, for the time of a packet or --time
+    /// Maximum difference between the clock of a router and the time of the packet, or --time
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     within: Duration,
 
@@ -90,7 +90,7 @@ struct Target {
     title: String,
 }
 
-/// Time at which the packet or message may have been seen, from its own data.
+/// Time at which the packet or message may have been seen, according to its own data.
 enum When {
     /// Near this second.
     About(u64),
@@ -106,7 +106,7 @@ pub(super) fn run(arguments: &TraceQueryArgs, output: &mut impl Write) -> Result
     let question = Question { invariant, doubt, subject, window };
     let answers = match &arguments.at {
         Some(name) => {
-            let start = topology.place(name).ok_or_else(|| bad_input(format!("the topology has no {name}")))?;
+            let start = topology.place(name).ok_or_else(|| bad_input(format!("the topology has no router {name}")))?;
             Answers::Walk(trace(&topology, start, &question).map_err(bad_input)?)
         }
         None => Answers::All(find(&topology, &question).map_err(bad_input)?),
@@ -168,7 +168,7 @@ impl Answers {
             let percent = doubt * 100.0;
             complain(&format!(
                 "with so many pages, the probability of a false sighting is up to {percent:.1} %: \
-                 ask for a shorter time with --time, or record with a lower --false-positive-rate"
+                 narrow the time with --time, or record with a lower --false-positive-rate"
             ));
         }
         let faults: Vec<_> = self.hops().iter().flat_map(|hop| &hop.answer.faults).collect();
@@ -250,7 +250,7 @@ fn of_frame(frame: &Frame<'_>, when: When, is_quoted: bool) -> Result<Target, St
     if !is_quoted {
         return of_packet(&packet, when);
     }
-    let bytes = quoted(&packet).ok_or("--quoted: it is not an ICMP error, so it quotes no packet")?;
+    let bytes = quoted(&packet).ok_or("--quoted: the packet is not an ICMP error, so it quotes no other packet")?;
     let inside = Frame { link: Link::Ip, bytes, original_bytes: bytes.len() as u32, ..*frame };
     let inside = packet::decode(&inside).map_err(|reason| format!("the quoted packet: {reason}"))?;
     of_packet(&inside, when)

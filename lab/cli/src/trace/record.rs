@@ -90,9 +90,9 @@ struct Trace {
     is_mail: bool,
     as_json: bool,
     undecoded: Tally,
-    /// Packets truncated too much to record.
+    /// Number of packets of which too little was captured to record them.
     cut: u64,
-    /// Recorded packets that cannot be traced to their origin with their digest.
+    /// Recorded packets that cannot be traced to their origin by their digest.
     untrusted: DoubtTally,
     horizon: Horizon,
 }
@@ -195,8 +195,8 @@ impl Recording for Trace {
         let things = if self.is_mail { thing } else { "frame" };
         let left_out = [
             (self.undecoded.total(), things, format!("contained no supported packet ({})", self.undecoded)),
-            (self.cut, things, "truncated too much by the capture, skipped".to_owned()),
-            (self.horizon.untimely, things, "more than a day ahead of the others, skipped".to_owned()),
+            (self.cut, things, "skipped: too little was captured".to_owned()),
+            (self.horizon.untimely, things, "dated more than a day in the future, skipped".to_owned()),
             (tally.removed, "older page", "deleted to free space".to_owned()),
             (
                 self.untrusted.total(),

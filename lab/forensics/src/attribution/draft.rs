@@ -15,7 +15,7 @@ const BATCH_BLOCKS: usize = 8 * 1024;
 /// Number of leading digest bits used by the filters: all, because a draft is as large as the limit allows.
 const FINGERPRINT_BITS: u32 = 64;
 
-/// Traffic of a span of time, recorded so far.
+/// The traffic of one span of time, as recorded so far.
 #[derive(Debug)]
 pub struct Draft {
     span: Span,
@@ -66,8 +66,8 @@ impl Draft {
         self.counts.unlisted += u64::from(!is_listed);
     }
 
-    /// Records a piece of a payload, and returns true if all pairs are listed. A mail may have many recipients, but is
-    /// split into blocks only once.
+    /// Records a piece of a payload, and returns true if all pairs are listed. A mail with many recipients is split
+    /// into blocks only once.
     fn record_piece(&mut self, time: u64, pairs: &[Pair], piece: &[u8]) -> bool {
         let blocks = self.digester.append_contents(piece, &mut self.batch.contents);
         let mut is_listed = true;

@@ -1,4 +1,4 @@
-//! Filters filled by a separate thread, while the next payloads are read and hashed.
+//! Filters that a separate thread fills while the next payloads are read and hashed.
 //!
 //! Deriving digests from hashed contents and adding them to the filters is half of the work of recording.
 
@@ -30,7 +30,7 @@ pub(super) struct Batch {
     pieces: Vec<Piece>,
 }
 
-/// Number of contents and hosts that belong to one payload, or one piece of a long payload.
+/// Numbers of contents and hosts that belong to one payload, or to one piece of a long payload.
 #[derive(Debug)]
 struct Piece {
     blocks: usize,

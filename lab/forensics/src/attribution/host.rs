@@ -3,7 +3,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
-/// Maximum length of a name: an address of RFC 5321 (4.5.3.1), 64 bytes before the `@` and 255 after it.
+/// Maximum length of a name: that of a mail address in RFC 5321 (section 4.5.3.1), with 64 bytes before the `@` and 255
+/// after it.
 pub const NAME_BYTES_MAX: usize = 64 + 1 + 255;
 
 /// Sender or recipient of a payload.
@@ -18,7 +19,7 @@ pub enum Host {
 }
 
 impl Host {
-    /// Returns a name if it is valid and not too long.
+    /// Returns `name` as a host, or [`Unknown`](Self::Unknown) if it is empty or too long.
     #[must_use]
     pub fn named(name: &str) -> Self {
         if (1..=NAME_BYTES_MAX).contains(&name.len()) { Self::Name(name.into()) } else { Self::Unknown }

@@ -26,7 +26,7 @@ const RECIPIENT_FIELDS: [&str; 4] = ["delivered-to", "x-original-to", "to", "cc"
 pub struct MailPayloads<'m> {
     /// Time of reception according to the last server, or else the sender's date; `None` if the message has neither.
     pub time: Option<u64>,
-    /// A pair of the sender and each recipient.
+    /// One pair for each recipient: the sender and that recipient.
     pub pairs: Vec<Pair>,
     /// Content of each part.
     pub payloads: Vec<Cow<'m, [u8]>>,
@@ -60,8 +60,8 @@ fn payload(bytes: Cow<'_, [u8]>, is_text: bool) -> Cow<'_, [u8]> {
     Cow::Owned(plain)
 }
 
-/// Returns every recipient in the header once. Returns one unknown host if there are no recipients, and adds one for
-/// all recipients above the limit.
+/// Returns every recipient in the header once. If there are no recipients, returns one unknown host. If there are more
+/// than [`RECIPIENTS_MAX`], one unknown host stands for the rest.
 fn recipients(fields: &Fields<'_>) -> Vec<Host> {
     let of_name =
         |name: &'static str| fields.iter().filter(move |(field, _)| field.eq_ignore_ascii_case(name.as_bytes()));

@@ -1,4 +1,4 @@
-//! The search of every pair of a page for the parts of an excerpt that the page's offset digests contain.
+//! Checks every pair of a page for the parts of an excerpt that the page's offset digests contain.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use super::{Attribution, BLOCKS_MIN, Page, Part};
 /// Number of pairs queried in one batch.
 const BATCH_PAIRS: usize = 1024;
 
-/// Results of the search of all pairs of a page for the runs that the page's offset digests contain.
+/// The matches of all pairs of a page with the runs that the page's offset digests contain.
 pub(super) struct PairSearch<'q> {
     page: &'q Page,
     excerpt: &'q [u8],
@@ -20,7 +20,7 @@ pub(super) struct PairSearch<'q> {
     by_chance_max: f64,
     /// Number of places in all runs at which a pair could match n blocks by chance, indexed by n.
     places: Vec<usize>,
-    /// Longest part of each pair, by index in the list of pairs.
+    /// Longest match of each pair, with its number of blocks; the key is the index in the list of pairs.
     best: HashMap<usize, (usize, Part)>,
 }
 
@@ -91,7 +91,8 @@ fn places_by_blocks(runs: &[Run]) -> Vec<usize> {
     places
 }
 
-/// Returns start and length of the longest sequence of found blocks; if several have this length, of the first.
+/// Returns the start and length of the longest sequence of found blocks, or of the first one if several are equally
+/// long.
 fn longest(found: &[bool]) -> (usize, usize) {
     let (mut best, mut first) = ((0, 0), 0);
     for row in found.chunk_by(|one, next| one == next) {

@@ -60,7 +60,7 @@ pub struct Answer {
     pub span: Span,
     /// The conclusion drawn from the matches.
     pub finding: Finding,
-    /// Longest part of the excerpt that the offset digests contain in any payload.
+    /// Longest part of the excerpt that some payload contained, according to the offset digests.
     pub part: Option<Part>,
     /// Pairs that carried the excerpt, the longest match first. They may be false matches unless the finding is
     /// [`Named`](Finding::Named).
@@ -94,7 +94,7 @@ pub enum Finding {
 pub struct Part {
     /// Bytes of the excerpt that were compared, in whole blocks.
     pub bytes: Range<usize>,
-    /// True if the excerpt has no more whole blocks at this alignment.
+    /// True if the part has all whole blocks that the excerpt has at this alignment.
     pub is_whole: bool,
     /// Offset of the first of these bytes in the payload; in a long part of a mail, the offset in its piece of 64 KiB.
     pub offset_bytes: usize,
@@ -174,8 +174,8 @@ impl Answer {
         }
     }
 
-    /// Returns the probability that the matches are due to chance: the lowest over all n of the probability that n
-    /// pairs have matches at least as long as the n-th longest.
+    /// Returns the probability that the matches are due to chance. This is the lowest, over all n, of the probabilities
+    /// that chance produces n matches at least as long as the n-th longest.
     fn chance_of_pairs(&self) -> f64 {
         let expected = self.attributions.iter().map(|found| found.part.expected_by_chance);
         (1..).zip(expected).map(|(named, expected)| at_least(named, expected)).fold(1.0, f64::min)
@@ -193,9 +193,9 @@ fn at_least(count: u32, expected: f64) -> f64 {
     any.min((count - expected + count * (expected / count).ln()).exp())
 }
 
-/// Returns the runs to check for every pair, the best first: runs of all blocks at their alignment, however likely by
-/// chance, so that no pair is missed, and parts that chance does not explain. Repetitive content has the same digests
-/// at many alignments; only one of these runs is kept.
+/// Returns the runs to check for every pair, the best first. These are the runs with all blocks of their alignment
+/// (even if they are likely by chance, so that no pair is missed), and the shorter runs that chance does not explain.
+/// Repetitive content has the same digests at many alignments; only one of these runs is kept.
 fn worth_asking(page: &Page, question: &Question<'_>, found: Vec<Run>, chance: &Chance) -> Vec<Run> {
     let (shape, excerpt) = (page.offsets.shape(), question.excerpt);
     let longest = found.first().map_or(0, |run| run.blocks);
@@ -225,7 +225,7 @@ fn cut(runs: &mut Vec<Run>, pairs: usize, digests_max: u64) -> bool {
     runs.len() < before
 }
 
-/// Returns the part of the excerpt in the best run that the offset digests contain.
+/// Returns the part of the excerpt that `run` covers, the best run that the offset digests contain.
 fn found_part(page: &Page, excerpt: &[u8], run: &Run, chance: &Chance) -> Part {
     let is_whole = run.is_whole(page.offsets.shape(), excerpt.len());
     let expected = if is_whole { chance.expected_whole(BLOCKS_MIN) } else { chance.expected_runs(run.blocks) };

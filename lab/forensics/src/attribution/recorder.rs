@@ -42,7 +42,7 @@ pub struct Recorder<K> {
     settings: Settings,
     keys: K,
     open: OpenPages<Draft>,
-    /// A span whose share of the disk is used up, so that further payloads in this span skip the check.
+    /// A span whose share of the disk is used up. Further payloads in this span are counted without checking again.
     crowded: Option<Span>,
     summary: Summary,
 }

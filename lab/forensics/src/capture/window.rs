@@ -2,11 +2,11 @@
 
 use std::io::{self, ErrorKind, Read};
 
-/// Number of bytes read at once. For a longer part, the buffer grows to the length of the part, which the caller has
+/// Number of bytes read at once. If a part is longer, the buffer grows to the length of the part, which the caller has
 /// limited.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// A growing window on the bytes of a reader.
+/// A window into the bytes of a reader, which grows if necessary.
 #[derive(Debug)]
 pub(super) struct Window<R> {
     input: R,

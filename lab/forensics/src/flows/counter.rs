@@ -137,7 +137,8 @@ impl FlowCounter {
     /// Adds the counts of another counter with the same key fields. Exact counts are unchanged.
     ///
     /// # Errors
-    /// [`MergeError`] if the other counter uses another secret or another shape of filters; nothing is changed then.
+    /// [`MergeError`] if the other counter uses another secret or another shape of filters. In that case, nothing is
+    /// changed.
     pub fn merge(&mut self, other: &mut Self) -> Result<(), MergeError> {
         if self.key != other.key {
             return Err(MergeError::Secret);

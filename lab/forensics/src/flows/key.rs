@@ -8,8 +8,8 @@ use bruit_signatures::sender::SENDER_BYTES_MAX;
 
 use crate::packet::Packet;
 
-/// Maximum length of an identity: that of a sender's address and its domain, which is longer than two addresses of 16
-/// bytes with their families and all other fields.
+/// Maximum length of an identity: that of a sender's address with its domain. (The identity of a packet is shorter,
+/// even with two addresses of 16 bytes and all other fields.)
 pub const IDENTITY_BYTES_MAX: usize = 2 * (SENDER_BYTES_MAX + 1);
 
 /// Maximum number of fields in a key, enough for every field of a packet once.
@@ -364,7 +364,7 @@ impl Field {
     }
 
     /// Splits the value of this field off the front of `bytes`. Returns the value, formatted for display, and the rest.
-    /// Invalid bytes, as from another key, become a question mark.
+    /// Invalid bytes, for example those of an identity under another key, become a question mark.
     fn take(self, bytes: &[u8]) -> (String, &[u8]) {
         let unknown = || ("?".to_owned(), &bytes[bytes.len()..]);
         match self {

@@ -2,9 +2,9 @@
 //! Friedman and Kassner, 2017).
 //!
 //! The list has n counters. A packet of a listed flow increments the flow's counter. A flow that is not listed replaces
-//! the smallest listed flow, which has c packets, with probability 1 / (c + 1), and starts at c + 1: on average, its
-//! true count. Large flows therefore enter soon and stay, and the many small flows rarely change the list, which also
-//! makes it fast. Until the list is full, all counts are exact.
+//! the smallest listed flow, which has c packets, with probability 1 / (c + 1), and starts at c + 1, which on average
+//! is its true count. Large flows therefore enter soon and stay, and the many small flows rarely change the list, which
+//! also makes it fast. Until the list is full, all counts are exact.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -92,8 +92,8 @@ impl Leaders {
         }
     }
 
-    /// Builds a list of at most `capacity` of `flows`: those with the most packets, with one entry for each identity.
-    /// Each flow has an identity, a number of packets and a hash.
+    /// Builds a list of the `flows` with the most packets, at most `capacity` of them, with one entry for each
+    /// identity. Each item of `flows` has an identity, a hash and a number of packets.
     pub(super) fn restored(capacity: usize, flows: impl Iterator<Item = (Vec<u8>, u64, u64)>) -> Self {
         let mut sums: HashMap<u64, (Vec<u8>, u64)> = HashMap::new();
         for (identity, hash, packets) in flows {
@@ -180,7 +180,7 @@ impl Leaders {
         self.flows[self.order[b].flow as usize].place = b as u32;
     }
 
-    /// Sifts a flow whose count has grown towards the end.
+    /// Moves a flow towards the end of the heap after its count has grown.
     fn sink(&mut self, mut place: usize) {
         loop {
             let first = CHILDREN * place + 1;
@@ -194,7 +194,7 @@ impl Leaders {
         }
     }
 
-    /// Sifts a new flow towards the front.
+    /// Moves a new flow towards the front of the heap.
     fn rise(&mut self, mut place: usize) {
         while place > 0 && self.order[place].packets < self.order[(place - 1) / CHILDREN].packets {
             let parent = (place - 1) / CHILDREN;

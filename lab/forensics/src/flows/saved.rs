@@ -1,4 +1,4 @@
-//! Encoding of counters, to query them later and to merge counters of several times and places.
+//! Encoding of counters, so that they can be queried later, and merged with counters from other times and places.
 //!
 //! | bytes | meaning |
 //! |---|---|
@@ -107,7 +107,7 @@ impl SavedFlows {
     /// Adds the counts of another counter.
     ///
     /// # Errors
-    /// [`MergeError`] if the two do not match; nothing is changed then.
+    /// [`MergeError`] if the two do not match. In that case, nothing is changed.
     pub fn merge(&mut self, other: &mut Self) -> Result<(), MergeError> {
         other.ensure_key(self.key)?;
         self.counter.merge(&mut other.counter)
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
     use crate::flows::Settings;
 
-    /// Counts `packets` for each of the numbered `flows`.
+    /// Counts the given number of packets of each flow. `counts` has the numbers of flows and packets.
     fn flows(secret: u8, seed: u64, counts: &[(u8, u32)]) -> SavedFlows {
         let settings = Settings { memory_bytes: 0, identity_bytes_max: 17, shape: Shape::default(), exact_flows: 0 };
         let mut counter = FlowCounter::new(&settings, [secret; 16], seed);

@@ -37,7 +37,7 @@ pub(super) struct Layer<'a> {
     stopped: Option<Undecoded>,
 }
 
-/// Parses a packet. Its frame had `cut_bytes` more bytes than were captured.
+/// Parses a packet whose frame had `cut_bytes` more bytes than were captured.
 ///
 /// The length in the header is trusted: routers drop packets longer than their frame.
 pub(super) fn parse(bytes: &[u8], cut_bytes: usize) -> Result<Layer<'_>, Undecoded> {
@@ -73,7 +73,7 @@ fn ipv4_extensions(ip: &LaxIpv4Slice<'_>) -> usize {
 }
 
 /// Returns the length of the payload according to the header; `None` if the total length is less than the header.
-/// Captures at the sender have length 0 for segments that the network card has yet to split.
+/// In captures at the sender, segments that the network card has yet to split have length 0.
 fn ipv4_payload_bytes(ip: &LaxIpv4Slice<'_>) -> Option<usize> {
     usize::from(ip.header().total_len()).checked_sub(ip.header().slice().len())
 }

@@ -17,7 +17,7 @@ pub enum Undecoded {
     /// A header is inconsistent.
     #[error("malformed header")]
     Malformed,
-    /// There are more tags or tunnels than [`VLAN_TAGS_MAX`](super::VLAN_TAGS_MAX) and
+    /// There are more tags than [`VLAN_TAGS_MAX`](super::VLAN_TAGS_MAX), or more tunnels than
     /// [`ENCAPSULATION_MAX`](super::ENCAPSULATION_MAX).
     #[error("encapsulated too deep")]
     TooDeep,

@@ -36,7 +36,7 @@ fn ipv6(next: u8, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Checks the result of `decode` for every encapsulation of the IPv4 packet with [`udp`].
+/// Asserts that `bytes` decode to the IPv4 packet with the payload [`udp`], whatever its encapsulation.
 fn assert_is_udp(link: Link, bytes: &[u8]) {
     let packet = decode(&frame(link, bytes)).unwrap_or_else(|reason| panic!("{link:?}: {reason}"));
     assert_eq!(packet.source, IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));

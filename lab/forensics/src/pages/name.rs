@@ -47,7 +47,7 @@ pub struct PageName {
 }
 
 impl PageName {
-    /// Disk usage, in whole blocks.
+    /// Returns the disk usage, in whole blocks.
     #[must_use]
     pub const fn disk_bytes(&self) -> u64 {
         super::on_disk(self.bytes)

@@ -119,7 +119,7 @@ impl<D> OpenPages<D> {
         std::mem::take(&mut self.written)
     }
 
-    /// Returns the pages removed for a page that was not written.
+    /// Returns the pages removed to make room for a page that was then not written.
     pub(crate) fn take_removed(&mut self) -> Vec<PageName> {
         self.pages.take_removed()
     }
@@ -164,7 +164,7 @@ mod tests {
         pages.list().iter().map(|name| pages.read(name, 100).unwrap()).collect()
     }
 
-    /// Makes writing of pages fail for any user, even root: a file cannot be created in place of a directory.
+    /// Makes every attempt to write a page fail, even for root: a file cannot be created in place of a directory.
     fn block(folder: &tempfile::TempDir) -> std::path::PathBuf {
         let path = folder.path().join(crate::pages::TEMPORARY);
         fs::create_dir(&path).unwrap();

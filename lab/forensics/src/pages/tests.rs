@@ -33,7 +33,7 @@ fn pages_are_found_again_in_order_of_time() {
     assert_eq!(found.read(&found.list()[1], 60).unwrap(), content(2));
     assert_eq!((found.bytes(), pages.bytes()), (3 * DISK_BLOCK_BYTES, 3 * DISK_BLOCK_BYTES));
     assert_eq!((found.bytes_of(minute(2)), found.bytes_of(minute(4))), (DISK_BLOCK_BYTES, 0));
-    assert_eq!(found.bytes_of(Span { from: 60, to: 180 }), 2 * DISK_BLOCK_BYTES, "the third goes beyond");
+    assert_eq!(found.bytes_of(Span { from: 60, to: 180 }), 2 * DISK_BLOCK_BYTES, "the third page ends after the span");
     let within: Vec<_> = found.within(Span { from: 119, to: 120 }).map(|name| name.span).collect();
     assert_eq!(within, [minute(1), minute(2)]);
 }
@@ -104,7 +104,7 @@ fn a_page_may_take_all_the_room_and_no_more() {
     assert!(matches!(refused, PagesError::TooLarge { bytes: 8192, bytes_max: 4096 }), "{refused}");
     assert!(Pages::ensure_room(most as u64, DISK_BLOCK_BYTES).is_ok());
     assert!(Pages::ensure_room(u64::MAX, DISK_BLOCK_BYTES).is_err());
-    assert_eq!(spans(pages.list()), [minute(1)], "nothing has gone for what was refused");
+    assert_eq!(spans(pages.list()), [minute(1)], "a refused page removes no others");
 }
 
 #[test]

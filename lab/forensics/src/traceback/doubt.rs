@@ -1,4 +1,4 @@
-//! Detection of packets whose digest does not reliably show their path.
+//! Detects packets whose digest does not reliably show their path.
 //!
 //! A digest follows a packet as long as routers leave its invariant unchanged. The packets detected by this module
 //! were, or may have been, made from other packets on the path. Routers upstream of that point do not have their
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn whole_packets_and_opened_tunnels_can_be_trusted() {
         assert_eq!(doubt(&ipv4(17, [0x40, 0], &UDP)), None);
-        assert_eq!(doubt(&ipv4(17, [0, 0], &UDP)), None, "it may be fragmented later; it was not yet");
+        assert_eq!(doubt(&ipv4(17, [0, 0], &UDP)), None, "the packet may be fragmented later, but has not been yet");
         assert_eq!(doubt(&ipv6(17, &UDP)), None);
         assert_eq!(doubt(&ipv4(4, [0, 0], &ipv4(17, [0, 0], &UDP))), None);
         assert_eq!(doubt(&ipv4(1, [0, 0], &[8, 0, 1, 2, 3, 4, 5, 6])), None, "a ping");

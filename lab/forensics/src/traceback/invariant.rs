@@ -13,7 +13,7 @@ const IPV6_HEADER_BYTES: usize = 40;
 /// Offset, more-fragments flag, and identification.
 const FRAGMENT_BYTES: usize = 7;
 
-/// The part of a packet or message that stays the same from hop to hop, in few bytes.
+/// The part of a packet or message that stays the same from hop to hop, in a few bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invariant {
     bytes: [u8; INVARIANT_BYTES_MAX],

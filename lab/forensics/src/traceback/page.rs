@@ -57,8 +57,8 @@ pub enum TracePageError {
     NoKey,
 }
 
-/// Returns an iterator that reads pages. Pages removed since the directory was listed are skipped. For an unreadable
-/// page, it returns an error text and continues.
+/// Returns an iterator that reads pages. Pages removed since the directory was listed are skipped. An unreadable page
+/// yields an error message, and the iteration continues.
 pub fn read_pages<'p>(
     pages: &'p Pages,
     names: impl Iterator<Item = &'p PageName>,

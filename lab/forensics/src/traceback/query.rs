@@ -25,7 +25,7 @@ pub enum Sighting {
     Seen(Vec<Span>),
     /// Certainly not seen in the available pages.
     NotSeen,
-    /// The available pages do not overlap the time.
+    /// None of the available pages overlaps the time searched.
     Unknown,
 }
 
@@ -62,7 +62,7 @@ pub struct Hop {
 pub struct Trace {
     /// Hops; the first is the start of the walk.
     pub hops: Vec<Hop>,
-    /// The reason why the digest may not show the whole path, if any: no path is closed then.
+    /// The reason why the digest may not show the whole path, if any. In that case, every path is open.
     pub doubt: Option<Doubt>,
 }
 
@@ -78,7 +78,7 @@ pub struct Path {
     /// The entry point and its neighbours, if they [rewrite](Router::rewrites) packets: the packet may have come
     /// through them in another form, and the path is open.
     pub may_be_rewritten_at: Vec<usize>,
-    /// The reason why the digest may not show the whole path, if any: the path is open.
+    /// The reason why the digest may not show the whole path, if any. In that case, the path is open.
     pub doubt: Option<Doubt>,
 }
 
@@ -129,7 +129,7 @@ pub fn trace(topology: &Topology, start: usize, question: &Question) -> Result<T
     Ok(Trace { hops, doubt: question.doubt })
 }
 
-/// Queries all routers, independent of links.
+/// Queries all routers, regardless of links.
 ///
 /// # Errors
 /// [`TraceError`] if a directory of pages is missing or belongs to another router.
@@ -374,8 +374,8 @@ mod tests {
             let path = |path: &Path| (path.hops[0], path.may_be_rewritten_at.clone(), path.is_open());
             paths.iter().map(path).collect::<Vec<_>>()
         };
-        assert_eq!(rewritten([true, false, false]), [(0, vec![1], true)], "it may have come through b");
-        assert_eq!(rewritten([true, true, false]), [(1, vec![1], true)], "b may have made it");
+        assert_eq!(rewritten([true, false, false]), [(0, vec![1], true)], "the packet may have come through b");
+        assert_eq!(rewritten([true, true, false]), [(1, vec![1], true)], "b may have created the packet");
         assert_eq!(rewritten([true, false, true]), [(2, vec![], false)], "b is no neighbour of c");
     }
 }

@@ -26,7 +26,7 @@ pub struct PageShape {
     pub seconds: u64,
     /// Number of packets or messages at which a page ends early.
     pub items: u32,
-    /// False-positive rate. A rate of 1 in 1,000 needs about 15 bits per packet.
+    /// False-positive rate. A rate of 1 in 1,000 needs about 16 bits per packet.
     pub false_positive_rate: f64,
 }
 
@@ -40,7 +40,7 @@ impl PageShape {
     /// Validates the shape.
     ///
     /// # Errors
-    /// [`RecordError`] names the number that is out of bounds.
+    /// [`RecordError`] for the number that is out of bounds.
     pub fn ensure(&self) -> Result<(), RecordError> {
         if !(1..=SECONDS_OF_PAGE_MAX).contains(&self.seconds) {
             return Err(RecordError::Seconds(self.seconds));
@@ -128,7 +128,7 @@ pub struct Recorder {
     shape: PageShape,
     keys: PageKeys,
     open: OpenPages<OpenPage>,
-    /// First and last recorded second: the part of a span that the recorder covered.
+    /// First and last recorded second. Only the part of a span between them was covered by the recorder.
     seen: Span,
     tally: Tally,
 }
@@ -142,8 +142,8 @@ struct OpenPage {
 }
 
 impl Recorder {
-    /// Creates a recorder with this name that writes to `pages`. Keys of pages are derived from `secret`, which must be
-    /// 16 new random bytes each time.
+    /// Creates a recorder with this name that writes to `pages`. The keys of the pages are derived from `secret`, which
+    /// must be 16 new random bytes for every recorder.
     ///
     /// # Errors
     /// [`RecordError`] if the name or the shape is invalid.
@@ -156,7 +156,7 @@ impl Recorder {
         Ok(Self { name, shape, keys, open, seen: Span { from: u64::MAX, to: 0 }, tally: Tally::default() })
     }
 
-    /// Records a packet or message seen at `second`. Returns the pages that were written because of it.
+    /// Records a packet or message seen at `second`. Returns the page that was written as a result, if any.
     ///
     /// # Errors
     /// [`RecordError`] if the time is out of range or a page cannot be written. An unwritten page is kept. The packet
@@ -270,7 +270,7 @@ impl OpenPage {
 /// Number of fingerprints inserted at a time.
 const BATCH_ITEMS: usize = 1024;
 
-/// A generator of page keys, seeded at each router as in SPIE.
+/// A generator of page keys. As in SPIE, each router has its own seed.
 #[derive(Debug)]
 struct PageKeys {
     secret: FingerprintKey,
@@ -371,7 +371,7 @@ mod tests {
         let mut recorder = recorder(&folder, PageShape::default());
         recorder.record(59, &item(0)).unwrap();
         recorder.record(60, &item(1)).unwrap();
-        assert_eq!(recorder.settle(119).unwrap(), [], "what is a little late finds its page open");
+        assert_eq!(recorder.settle(119).unwrap(), [], "the page is still open for packets that arrive a little late");
         assert_eq!(recorder.settle(120).unwrap().len(), 1);
         assert_eq!(recorder.settle(u64::MAX).unwrap().len(), 1);
     }

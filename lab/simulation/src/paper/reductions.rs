@@ -52,8 +52,8 @@ impl Reduction {
         self.rate.map(|_| quotient_error(spread(intuitive), spread(refined), ours.correlation()))
     }
 
-    /// Returns the distance of our rate above the printed rate, in standard errors of the difference of their
-    /// logarithms, which are less skewed than the rates; `None` if either rate does not exist.
+    /// Returns how far our rate is above the printed rate; `None` if either rate does not exist. Their logarithms are
+    /// compared, because they are less skewed than the rates; the unit is the standard error of the difference.
     #[must_use]
     pub fn distance(&self, ours: &ConfigurationResult) -> Option<f64> {
         let difference = (ours.reduction_rate()? / self.rate?).ln();

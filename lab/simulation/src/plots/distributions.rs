@@ -11,7 +11,7 @@ use super::figure::{Drawn, EXTENSIONS, Figure, INK, LABEL_SIZE, Look, Outline, S
 use super::lines::{self, Estimate, LinePanel, Series};
 use crate::{CELL_TOP, ConfigurationResult, ExperimentResult, Study};
 
-/// Draws the plot; `None` if cells were not counted.
+/// Draws the plot of the final cell values; `None` if cells were not counted.
 pub(super) fn cells(result: &ExperimentResult, rounds: u64) -> Option<String> {
     let (mut sizes, mut hashes) = (sizes(result), hashes(result));
     sizes.truncate(ROWS_MAX);

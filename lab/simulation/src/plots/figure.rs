@@ -52,7 +52,7 @@ pub(super) struct Figure {
     /// Height of a panel without its title and labels, and number of lines of its title.
     pub(super) panel_height: i32,
     pub(super) title_lines: i32,
-    /// Space left of the first column, and between columns.
+    /// Space to the left of the first column, and between columns.
     pub(super) left: i32,
     pub(super) gap: i32,
 }
@@ -66,7 +66,7 @@ impl Figure {
         let sheet = SVGBackend::with_string(&mut svg, (WIDTH as u32, height as u32)).into_drawing_area();
         self.draw(&sheet, HEAD + body, draw_panel).expect("drawing to a string cannot fail");
         drop(sheet);
-        // Plotters sets the display size to the size in its own units, so this replaces it.
+        // plotters sets the display size to the size in its own units. Replace it by the size in pixels.
         let size = |unit: i32| format!(r#"width="{}" height="{}""#, WIDTH / unit, height / unit);
         svg.replacen(&size(1), &size(10), 1)
     }
@@ -139,12 +139,13 @@ impl Figure {
     }
 }
 
-/// Legend for colours and marks that stand for numbers of hash functions.
+/// Returns a legend for colours and marks that stand for numbers of hash functions.
 pub(super) fn legend_of_hashes(hashes: &[u32]) -> Vec<(Look, String)> {
     hashes.iter().enumerate().map(|(index, k)| (Look::new(index, Extension::Refined), format!("k = {k}"))).collect()
 }
 
-/// Legend for colours and marks that stand for numbers of hash functions, and lines that stand for extensions.
+/// Returns a legend for colours and marks that stand for numbers of hash functions, and for lines that stand for
+/// extensions.
 pub(super) fn legend_of_hashes_and_extensions(hashes: &[u32]) -> Vec<(Look, String)> {
     let extensions = EXTENSIONS.map(|extension| {
         let look = Look { colour: GREY, outline: Outline::Circle, ..Look::new(0, extension) };
@@ -169,8 +170,8 @@ pub(super) const TITLE_SIZE: f64 = 190.0;
 pub(super) const TEXT_SIZE: f64 = 140.0;
 pub(super) const LABEL_SIZE: f64 = 130.0;
 
-/// Returns the style of a text that is vertically centred on its point, and to the left of the point, around it or to
-/// the right. SVG viewers without DejaVu use Verdana, which is about as wide.
+/// Returns the style of a text that is vertically centred on its point; `align` selects the edge of the text, or its
+/// centre, that is at the point. SVG viewers without DejaVu use Verdana, which is about as wide.
 pub(super) fn lettering(size: f64, colour: &'static RGBColor, align: HPos) -> TextStyle<'static> {
     /// Ratio of a font size in plotters to the same size in SVG.
     const SIZE_UNIT: f64 = 1.24;

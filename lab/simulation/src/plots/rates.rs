@@ -15,7 +15,7 @@ use crate::{ConfigurationResult, ExperimentResult, Moments, Order, Study};
 /// Maximum number of zeros that a note lists individually.
 const ZEROS_NAMED_MAX: usize = 3;
 
-/// Draws the plot; `None` if all rates are 0.
+/// Draws the plot of the error rates by filter size; `None` if all rates are 0.
 pub(super) fn rates(result: &ExperimentResult, rounds: u64) -> Option<String> {
     let across = Axis::sizes(&sizes(result), false)?;
     let panels = [LinePanel { title: Vec::new(), series: rates_series(result, &across), across, grey_from: None }];
@@ -62,8 +62,8 @@ fn rates_note(result: &ExperimentResult, panels: &[LinePanel]) -> Option<String>
     }
 }
 
-/// Draws the plot: all errors so far in the upper row, new errors in the lower row. Returns `None` if growth was not
-/// measured or there were no errors.
+/// Draws the plot of the errors during the insertions: all errors so far in the upper row, new errors in the lower row.
+/// Returns `None` if growth was not measured or there were no errors.
 pub(super) fn growth(result: &ExperimentResult, rounds: u64) -> Option<String> {
     let sizes: Vec<_> = sizes(result).into_iter().take(COLUMNS_MAX).collect();
     let (part, across) = match result.experiment.order() {
@@ -128,7 +128,7 @@ fn growth_axis(parts: usize) -> Axis {
 /// Panels per row: eight panels fill two rows.
 const PER_ROW: usize = 4;
 
-/// Draws the plot; `None` if no experiment has a reduction rate.
+/// Draws the plot of the reduction rates by filter size; `None` if no experiment has a reduction rate.
 pub(super) fn reduction_rates(study: &Study) -> Option<String> {
     let rate = |it: &ConfigurationResult| it.reduction_rate().is_some_and(has_logarithm);
     let shown = study.experiments.iter().filter(|result| result.configurations.iter().any(rate));

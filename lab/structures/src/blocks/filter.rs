@@ -17,13 +17,13 @@ pub struct BlockFilter<F> {
 }
 
 impl<F: MembershipFilter<Key = Fingerprint>> BlockFilter<F> {
-    /// Creates a filter of the blocks of `digester` from an empty `filter`.
+    /// Creates a filter for the blocks that `digester` digests, from an empty `filter`.
     #[must_use]
     pub const fn new(digester: Digester, filter: F) -> Self {
         Self::restore(digester, filter, 0)
     }
 
-    /// Restores a filter that contains blocks of payloads of at most `longest_blocks` blocks.
+    /// Restores a filter that contains the blocks of payloads with at most `longest_blocks` blocks each.
     #[must_use]
     pub const fn restore(digester: Digester, filter: F, longest_blocks: usize) -> Self {
         Self { digester, filter, longest_blocks, digests: Vec::new() }

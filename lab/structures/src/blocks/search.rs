@@ -17,7 +17,7 @@ pub const EXCERPT_BYTES_MAX: usize = super::PAYLOAD_BYTES_MAX;
 /// the number of places for a whole excerpt in the longest payload.
 pub const RUNS_MAX: usize = 1 << 16;
 
-/// An excerpt cannot be searched.
+/// The reason why an excerpt cannot be searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SearchError {

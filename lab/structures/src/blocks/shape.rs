@@ -12,7 +12,7 @@ pub const LEVELS_MAX: u32 = 17;
 /// pieces.
 pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024;
 
-/// The shape is invalid.
+/// The reason why a shape is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShapeError {

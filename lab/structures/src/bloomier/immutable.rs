@@ -41,8 +41,8 @@ impl BloomierFilter {
 }
 
 impl<H: Neighbourhoods> BloomierFilter<H> {
-    /// Builds the map of `entries` with a custom hashing. Returns `None` if the keys cannot be ordered for insertion
-    /// into the table. Keys must be distinct.
+    /// Builds the map of `entries` with a custom mapping of keys to cells. Returns `None` if the keys cannot be ordered
+    /// for insertion into the table. Keys must be distinct.
     ///
     /// # Panics
     /// If a value is larger than `bits` allows.
@@ -92,7 +92,7 @@ impl<H: Neighbourhoods> BloomierFilter<H> {
         self.keys
     }
 
-    /// Returns the hashing of keys.
+    /// Returns the mapping of keys to cells.
     #[must_use]
     pub const fn hashing(&self) -> &H {
         &self.hashing

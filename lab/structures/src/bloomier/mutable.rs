@@ -49,8 +49,8 @@ impl MutableBloomierFilter {
 }
 
 impl<H: Neighbourhoods> MutableBloomierFilter<H> {
-    /// Builds the map of `entries` with a custom hashing. Returns `None` if the keys cannot be ordered for insertion
-    /// into the table. Keys must be distinct.
+    /// Builds the map of `entries` with a custom mapping of keys to cells. Returns `None` if the keys cannot be ordered
+    /// for insertion into the table. Keys must be distinct.
     ///
     /// # Panics
     /// If `bits` has no value bits, or a value does not fit in its value bits.
@@ -96,7 +96,7 @@ impl<H: Neighbourhoods> MutableBloomierFilter<H> {
     /// is not in the map appears to be in it. The call then changes the value of another key, or an unused cell.
     ///
     /// # Errors
-    /// [`BuildError::ValueTooLarge`]; nothing is changed in that case.
+    /// [`BuildError::ValueTooLarge`]. In that case, nothing is changed.
     pub fn set(&mut self, key: &H::Key, value: u32) -> Result<bool, BuildError> {
         if value > self.bits.value_max() {
             return Err(BuildError::ValueTooLarge { value, bits: self.bits.value() });
@@ -130,7 +130,7 @@ impl<H: Neighbourhoods> MutableBloomierFilter<H> {
         self.keys
     }
 
-    /// Returns the hashing of keys.
+    /// Returns the mapping of keys to cells.
     #[must_use]
     pub const fn hashing(&self) -> &H {
         &self.hashing

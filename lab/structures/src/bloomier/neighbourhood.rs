@@ -9,14 +9,14 @@ pub const HASHES_MAX: usize = 8;
 /// Maximum number of seeds to try. One seed is almost always enough; 6 in 100 sets of 60 keys need two or three.
 pub const SEEDS_MAX: u32 = 64;
 
-/// k of [`KeyedNeighbourhoods`]: the number that needs the fewest cells.
+/// k of [`KeyedNeighbourhoods`]. With this k, a table needs the fewest cells.
 pub(crate) const CELLS_PER_KEY: usize = 3;
 /// Cells per 1000 keys for which an order almost always exists with k = 3 (1222 in the limit).
 const CELLS_PER_1000_KEYS: usize = 1230;
 /// Number of additional cells. Without them, small sets would fail too often.
 const CELLS_MORE: usize = 32;
 
-/// The k cells of a key, and its mask. The masks make the answers for other keys random.
+/// The k cells of a key, and its mask. The masks make the answers for keys outside the map random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbourhood {
     cells: [u32; HASHES_MAX],
@@ -52,7 +52,7 @@ impl Neighbourhood {
     }
 }
 
-/// A hashing from keys to neighbourhoods.
+/// A mapping from keys to neighbourhoods.
 pub trait Neighbourhoods {
     /// The type of the keys.
     type Key;
@@ -76,7 +76,7 @@ pub struct KeyedNeighbourhoods {
 }
 
 impl KeyedNeighbourhoods {
-    /// Creates a hashing for a table of `keys` keys under the key with id `key_id`.
+    /// Creates the mapping for a table of `keys` fingerprints that were made under the key with id `key_id`.
     ///
     /// # Panics
     /// If `keys` is above [`KEYS_MAX`].
@@ -88,7 +88,7 @@ impl KeyedNeighbourhoods {
         Self { cells_of_third, seed, key_id }
     }
 
-    /// Restores a hashing from its stored fields.
+    /// Restores a mapping from its stored fields.
     pub(crate) const fn from_parts(cells_of_third: u32, seed: u32, key_id: KeyId) -> Self {
         Self { cells_of_third, seed, key_id }
     }

@@ -11,8 +11,8 @@ pub(super) struct Matched {
     pub(super) hash: u8,
 }
 
-/// Returns all keys in an order in which no later key's own cell is among an earlier key's, or `None` if keys without a
-/// singleton remain.
+/// Returns all keys in an order in which no later key's own cell is among the cells of an earlier key. Returns `None`
+/// if keys without a singleton remain.
 ///
 /// Proceeds in rounds, as in the survey. Every key that has singletons gets the smallest of them (its "tweak"). All
 /// these keys are removed, and precede the keys of earlier rounds in the order. Within a round, keys are in the order

@@ -55,7 +55,7 @@ impl CellTable {
         self.set(own, self.get(own) ^ change);
     }
 
-    /// Calls `work` for each key in order. The cells of the key are prefetched before.
+    /// Calls `work` for each key in order, after its cells have been prefetched.
     pub(super) fn for_each<K>(
         &self,
         keys: &[K],

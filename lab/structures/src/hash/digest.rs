@@ -2,8 +2,8 @@
 //!
 //! This family is for study. A chunk of few bits cannot address every cell of a large array: Figure 1(b) of the paper
 //! shades the unreachable cells of the whole-array form, and Figure 2 shades those of the partitioned form. Creating
-//! such a family logs a warning. [`HashFamily::utilisable_size`] and [`DigestChunks::unreachable_cells`] return the
-//! loss.
+//! such a family logs a warning. [`HashFamily::utilisable_size`] and [`DigestChunks::unreachable_cells`] return how
+//! many cells can be reached, and how many cannot.
 
 use std::fmt;
 
@@ -119,7 +119,7 @@ impl HashFamily for DigestChunks {
     /// # Panics
     /// If `key` was not computed with the digest of this family.
     fn positions(&self, key: &DigestBytes) -> impl Iterator<Item = u64> {
-        assert_eq!(key.digest, self.digest, "the key must be a digest of the kind of this family");
+        assert_eq!(key.digest, self.digest, "the key must be a digest of the same kind as the family");
         let (bits, reach) = (self.chunk_bits(), self.reach());
         (0..self.hashes).map(move |i| {
             let start = if self.partitioned { u64::from(i) * reach } else { 0 };
@@ -185,7 +185,7 @@ impl fmt::Display for Digest {
 const BYTES_MAX: usize = 20;
 /// Bits processed in one step of the reduction.
 const PIECE_BITS: u32 = 64;
-/// Number of bytes that always contain a whole piece, even if it starts within the first byte.
+/// Number of bytes that always contain a whole piece, even if the piece starts in the middle of the first byte.
 const WINDOW_BYTES: u32 = PIECE_BITS / 8 + 1;
 
 /// The digest of a message, which is the key of a [`DigestChunks`] family.
@@ -243,7 +243,7 @@ impl DigestBytes {
     }
 }
 
-/// The parameters of a [`DigestChunks`] family are invalid.
+/// The reason why the parameters of a [`DigestChunks`] family are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DigestChunksError {
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "one digest")]
+    #[should_panic(expected = "a digest of the same kind")]
     fn a_digest_of_another_kind_is_rejected() {
         let family = DigestChunks::whole_array(Digest::Md5, 8, 100).unwrap();
         let _ = family.positions(&Digest::Sha1.of(b"abc"));

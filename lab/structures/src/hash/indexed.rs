@@ -66,7 +66,7 @@ impl HashFamily for IndexedDigest {
     }
 }
 
-/// The parameters of an [`IndexedDigest`] are invalid.
+/// The reason why the parameters of an [`IndexedDigest`] are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexedDigestError {

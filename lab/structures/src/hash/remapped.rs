@@ -1,4 +1,4 @@
-//! The solution that the paper's §3 proposes for digest chunks: a function ℓ_i maps all chunks together onto the i-th
+//! The solution that §3 of the paper proposes for digest chunks: a function ℓ_i maps all chunks together onto the i-th
 //! of k partitions, so that every cell of a partition can be reached.
 //!
 //! This family is for study. The paper does not specify ℓ_i. This module uses a function that is affine in the 32-bit
@@ -12,7 +12,7 @@ use super::{Digest, DigestBytes, DigestChunksError, Prime};
 use bruit_filters::Mismatch;
 use bruit_filters::internal::ensure_equal;
 
-/// Number of bits of a digest that one coefficient multiplies: a chunk of Fan et al.
+/// Number of bits of a digest that one coefficient multiplies: the size of a chunk in the paper of Fan et al.
 const WORD_BITS: u32 = 32;
 
 /// The modulus. It distinguishes all words of 32 bits and is larger than any partition in memory.
@@ -65,7 +65,7 @@ impl RemappedDigest {
         Ok(Self { digest, cells, functions: (0..hashes).map(|_| function()).collect() })
     }
 
-    /// Returns ⌊m/k⌋, the cells of a partition.
+    /// Returns ⌊m/k⌋, the number of cells of a partition.
     fn partition_cells(&self) -> u64 {
         self.cells / self.functions.len() as u64
     }
@@ -85,7 +85,7 @@ impl HashFamily for RemappedDigest {
     /// # Panics
     /// If `key` was not computed with the digest of this family.
     fn positions(&self, key: &DigestBytes) -> impl Iterator<Item = u64> {
-        assert_eq!(key.digest(), self.digest, "the key must be a digest of the kind of this family");
+        assert_eq!(key.digest(), self.digest, "the key must be a digest of the same kind as the family");
         let (key, partition_cells) = (*key, self.partition_cells());
         (0..).zip(&self.functions).map(move |(partition, function): (u64, _)| {
             let words = (0..).step_by(WORD_BITS as usize).map(|start| key.field(start, WORD_BITS));
@@ -161,7 +161,7 @@ mod tests {
         for number in 0..10_000_u32 {
             let key = Digest::Md5.of(&number.to_le_bytes());
             for (partition, position) in (0..).zip(family.positions(&key)) {
-                assert_eq!(position / 200, partition, "each function has its partition");
+                assert_eq!(position / 200, partition, "a function leaves its partition");
                 hits[position as usize] += 1;
             }
         }

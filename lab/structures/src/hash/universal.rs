@@ -182,7 +182,7 @@ impl fmt::Display for Prime {
     }
 }
 
-/// The parameters of a [`UniversalHash`] or a [`PolynomialHash`](super::PolynomialHash) are invalid.
+/// The reason why the parameters of a [`UniversalHash`] or a [`PolynomialHash`](super::PolynomialHash) are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UniversalHashError {

@@ -37,7 +37,7 @@ impl MapBits {
         Ok(Self { value, check })
     }
 
-    /// Uses the minimum number of check bits for a false-positive rate of at most `rate`.
+    /// Creates a division with the minimum number of check bits for a false-positive rate of at most `rate`.
     ///
     /// # Errors
     /// [`BuildError::Rate`] if the rate is below 2^-[`CHECK_BITS_MAX`], above 1 or NaN, and the errors of
@@ -80,7 +80,7 @@ impl MapBits {
         (-f64::from(self.check)).exp2()
     }
 
-    /// Panics if a value does not fit the value bits.
+    /// Panics if a value does not fit in the value bits.
     pub(crate) fn assert_fit<'a>(self, values: impl IntoIterator<Item = &'a u32>) {
         let fit = values.into_iter().all(|&value| value <= self.value_max());
         assert!(fit, "a value does not fit in {} bits", self.value);

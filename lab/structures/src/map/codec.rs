@@ -33,8 +33,8 @@ pub struct MapFile {
     pub map: StoredMap,
 }
 
-/// Writes `map` and returns the header. If `key` is given, anyone who has the file can query it, so the file must be
-/// kept secret.
+/// Writes `map` and returns the header. If `key` is given, it is written as well. Anyone who has the file can then
+/// query it, so the file must be kept secret.
 ///
 /// # Errors
 /// If writing fails, or `key` is not the key that `map` was built under.
@@ -81,7 +81,7 @@ pub fn decode(input: &mut impl Read, payload_limit: u64) -> Result<MapFile, File
     Ok(MapFile { header, key, map })
 }
 
-/// Reads header and key, and no further.
+/// Reads the header and the key, and nothing after them.
 ///
 /// # Errors
 /// The same as for [`decode`].

@@ -3,7 +3,7 @@
 use super::{CHECK_BITS_MAX, KEYS_MAX, VALUE_BITS_MAX};
 use bruit_filters::Fingerprint;
 
-/// A map cannot be built.
+/// The reason why a map cannot be built.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {

@@ -46,7 +46,7 @@ impl LayerShape {
         Self { blocks, width, depth }
     }
 
-    /// Creates a layer to be built with `keys` keys.
+    /// Creates the shape of a layer for `keys` keys.
     pub(super) fn for_keys(keys: usize, width: u32, depth: u32) -> Self {
         let load = if keys < SMALL_KEYS { SMALL_LOAD_PERCENT } else { LOAD_PERCENT };
         let slots = (keys * 100).div_ceil(load) as u64;
@@ -205,7 +205,7 @@ impl<'a> LayerView<'a> {
         self.width
     }
 
-    /// Returns [`LayerShape::place`].
+    /// Returns the same as [`LayerShape::place`].
     #[inline(always)]
     pub(crate) const fn place(self, key: &Fingerprint) -> (u64, u64) {
         place(key, self.salt, self.starts)

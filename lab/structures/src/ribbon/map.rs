@@ -128,8 +128,8 @@ impl RibbonMap {
     }
 }
 
-/// Returns the word whose leading bits are the check bits. It must differ from the start and not be a linear function
-/// of the coefficients.
+/// Returns the word whose leading bits are the check bits. These bits must not be the ones that determine the start,
+/// and must not be a linear function of the coefficients.
 #[inline(always)]
 pub(crate) fn check(key: &Fingerprint) -> u64 {
     mix(key.high() ^ key.low().rotate_left(32), MULTIPLIER_A)

@@ -10,7 +10,7 @@ pub(super) struct Equation {
     pub(super) word: u64,
 }
 
-/// Solves the `equations` that fit one layer. Leaves the others, which were bumped, in `equations`.
+/// Solves the `equations` that fit into one layer. Leaves the others, which were bumped, in `equations`.
 pub(super) fn solve(equations: &mut Vec<Equation>, shape: LayerShape) -> Layer {
     let mut layer = Layer::empty(shape);
     let mut system = System::new(shape.slots() as usize);
@@ -44,7 +44,7 @@ enum Added {
     Contradicting,
 }
 
-/// Equations in echelon form: at most one for each slot, whose first coefficient is at that slot.
+/// Equations in echelon form: at most one for each slot, with its first coefficient at that slot.
 struct System {
     /// The coefficients of each slot and the next 63 slots, beginning with bit 0; 0 if no equation determines the slot.
     coefficients: Vec<u64>,
@@ -56,7 +56,7 @@ impl System {
         Self { coefficients: vec![0; slots], words: vec![0; slots] }
     }
 
-    /// Adds the equations of a bucket, which are ordered by start, beginning with the last. Returns the code of a
+    /// Adds the equations of a bucket, which are ordered by start, from the last to the first. Returns the code of a
     /// threshold; equations that start below it were bumped.
     fn add_bucket(&mut self, equations: &[Equation], shape: LayerShape) -> usize {
         let mut decided = Vec::with_capacity(equations.len());

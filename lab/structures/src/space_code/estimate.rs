@@ -1,4 +1,4 @@
-//! Estimation of counts from hits.
+//! Estimates counts from hits.
 
 use super::formulas::relative_incremental_inaccuracy;
 use super::multi::MultiResolutionFilter;

@@ -1,4 +1,4 @@
-//! The survey's formulas, as functions of numbers.
+//! The survey's formulas, as plain functions.
 
 /// Returns the mean number of insertions until all l groups are hit: l · H_l, which is about l ln l.
 ///
@@ -18,8 +18,8 @@ pub fn expected_insertions(groups: u32, hits: u32) -> f64 {
     (0..hits.min(groups)).map(|hit| f64::from(groups) / f64::from(groups - hit)).sum()
 }
 
-/// Returns the relative growth of the expected number of insertions by one more hit. The filter with the lowest value
-/// is the most relevant.
+/// Returns by how much one more hit increases the expected number of insertions, relative to that number. The filter
+/// with the lowest value is the most relevant.
 ///
 /// Infinite if `hits` is 0 or all groups are hit.
 #[must_use]

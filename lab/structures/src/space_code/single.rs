@@ -23,7 +23,7 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// Returns the group, one of `groups`.
+    /// Returns the number of the group, which is below `groups`.
     const fn group(&self, groups: u32) -> u32 {
         (((self.draw >> 32) * groups as u64) >> 32) as u32
     }

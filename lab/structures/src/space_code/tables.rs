@@ -30,8 +30,8 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Computes the table for l = `groups`, for the resolution with this index, and for a probability of a false
-    /// positive in a group.
+    /// Computes the table for l = `groups` and the resolution with this index, if a group that was not hit is found
+    /// with probability `false_positive_rate`.
     pub(super) fn new(groups: u32, resolution: u32, false_positive_rate: f64) -> Self {
         let share = 0.25f64.powi(resolution as i32);
         let rate = false_positive_rate.clamp(0.0, 1.0 - f64::EPSILON);
