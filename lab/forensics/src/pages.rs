@@ -186,7 +186,7 @@ impl Pages {
         })
     }
 
-    /// Removes pages, those written first before others, until there is room for `bytes` more.
+    /// Removes pages, starting with those written first, until there is room for `bytes` more.
     fn make_room(&mut self, bytes: u64) -> Result<(), PagesError> {
         let bytes_max = self.bytes_max.unwrap_or(0);
         while self.disk_bytes.saturating_add(bytes) > bytes_max || self.names.len() >= self.pages_max {

@@ -30,7 +30,7 @@ impl Moments {
         self.squares += other.squares + distance * distance * ours * theirs / (ours + theirs);
     }
 
-    /// Returns the count of the numbers.
+    /// Returns how many numbers there are.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count

@@ -12,7 +12,7 @@
 //!
 //! The library does not generate random numbers: the caller passes one with each insertion, [`Arrival::draw`].
 //!
-//! Bits that are only ever set suit memory that cannot add. If the memory can add,
+//! Bits that are only ever set are suitable for memory that cannot add. If the memory can add,
 //! [`OneLineCounts`](bruit_filters::counting::OneLineCounts) is more accurate with fewer bits: `docs/survey/flows.md`
 //! compares the two.
 

@@ -19,7 +19,7 @@ use bruit_console::quantity::{counted, human_bytes, parse_rate, scientific};
 const RATE_DEFAULT: f64 = 1e-3;
 /// Default rate of mutable maps. It is lower, because a false positive can change another key's value.
 const RATE_DEFAULT_MUTABLE: f64 = 1e-9;
-/// Maximum memory per key during a build, besides the lines: an equation, its place in the system and its
+/// Maximum memory per key during a build, in addition to the lines: an equation, its place in the system and its
 /// solution.
 const BUILD_BYTES_PER_KEY: u64 = 48;
 

@@ -13,7 +13,7 @@ use bruit_console::progress;
 /// Maximum number of characters of a key in an error message.
 const SHOWN_CHARACTERS_MAX: usize = 60;
 
-/// Contents of a file of lines.
+/// Contents of a file with one key per line.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     /// File name for messages.

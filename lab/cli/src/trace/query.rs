@@ -71,7 +71,7 @@ pub(super) struct TraceQueryArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     time: Option<u64>,
 
-    /// Maximum difference between the clock of a router and the time of the packet, or --time
+    /// Maximum difference between a router's clock and the time of the packet (or --time)
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
     within: Duration,
 

@@ -217,7 +217,7 @@ fn untrusted_text(tally: &DoubtTally) -> String {
     tally.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the time of receipt: from the Received field, else the time of the file, else now.
+/// Returns the time of receipt according to the Received field, otherwise the time of the file, otherwise now.
 fn time_of(message: &Message<'_>) -> u64 {
     let of_file = || {
         let modified = fs::metadata(message.file).and_then(|metadata| metadata.modified()).ok()?;

@@ -24,7 +24,7 @@ const RECIPIENT_FIELDS: [&str; 4] = ["delivered-to", "x-original-to", "to", "cc"
 /// A message ready to be recorded.
 #[derive(Debug)]
 pub struct MailPayloads<'m> {
-    /// Time of reception according to the last server, or else the sender's date; `None` if the message has neither.
+    /// Time of reception according to the last server, otherwise the sender's date; `None` if the message has neither.
     pub time: Option<u64>,
     /// One pair for each recipient: the sender and that recipient.
     pub pairs: Vec<Pair>,

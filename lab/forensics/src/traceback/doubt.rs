@@ -35,10 +35,10 @@ const TUNNEL_PORTS: [u16; 7] = [1701, 2152, 3544, 4500, 4789, 6081, 51820];
 #[non_exhaustive]
 pub enum Doubt {
     /// Any router may have split the packet from a larger one, which has another digest.
-    #[error("it is a fragment: before the router that made it, only the whole packet was seen")]
+    #[error("it is a fragment: routers before the one that created it saw only the whole packet")]
     Fragment,
     /// The packet belongs to a tunnel and carries packets that cannot be decoded.
-    #[error("it carries another packet that cannot be read: before the entry of the tunnel, only that packet was seen")]
+    #[error("it carries another packet that cannot be read: routers before the tunnel's entry saw only that packet")]
     Tunnel,
     /// A router or host sent the packet in response to another packet, which it quotes.
     #[error(
@@ -48,7 +48,7 @@ pub enum Doubt {
     /// The length is 0 or larger than a link carries: a network card has joined several packets, or has yet to split
     /// the packet.
     #[error(
-        "its length is impossible on a link: it was captured before the network card split it, or after it was joined"
+        "its length is impossible on a link: the network card was yet to split it, or had joined it from several packets"
     )]
     Offload,
 }

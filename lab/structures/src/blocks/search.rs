@@ -1,4 +1,4 @@
-//! The search for an excerpt: at every alignment to the blocks and at every offset, for the longest runs.
+//! Searches for an excerpt at every alignment to the blocks and at every offset, and returns the longest runs.
 //!
 //! Blocks of the base level are checked in order, each at all offsets in one batch. A run of blocks found at
 //! consecutive offsets is then compared with the doubled blocks within it, and split if one is missing.

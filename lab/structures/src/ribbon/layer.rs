@@ -113,7 +113,8 @@ const fn place(key: &Fingerprint, salt: u64, starts: u64) -> (u64, u64) {
     let (high, low) = match salt {
         0 => (key.high(), key.low()),
         _ => {
-            // The start depends on both halves, which distinguishes any number of keys with equal leading halves.
+            // The start depends on both halves, so that keys with equal leading halves get different starts, however
+            // many there are.
             let low = finalise(key.low() ^ salt);
             (finalise(key.high() ^ low), low)
         }
