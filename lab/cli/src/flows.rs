@@ -280,7 +280,8 @@ fn new_counter(arguments: &FlowsArgs) -> Result<(Key, FlowCounter), Failure> {
 
 fn random<const BYTES: usize>() -> Result<[u8; BYTES], Failure> {
     let mut bytes = [0; BYTES];
-    getrandom::fill(&mut bytes).map_err(|error| Failure::Other(anyhow::anyhow!("no randomness: {error}")))?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Failure::Other(anyhow::anyhow!("failed to get random bytes: {error}")))?;
     Ok(bytes)
 }
 

@@ -255,13 +255,13 @@ fn parse_job(line: &str) -> Option<Job<'_>> {
 fn parse_pairs(text: &str) -> Result<Vec<(&str, &str)>, Failure> {
     let numbered = text.lines().enumerate().filter(|(_, line)| !line.is_empty());
     numbered
-        .map(|(at, line)| line.split_once('\t').ok_or_else(|| bad_line(at, line, "two paths with a tab between")))
+        .map(|(at, line)| line.split_once('\t').ok_or_else(|| bad_line(at, line, "two paths separated by a tab")))
         .collect()
 }
 
 fn bad_line(at: usize, line: &str, expected: &str) -> Failure {
     let shown: String = line.chars().take(60).collect();
-    Failure::BadInput(format!("line {} of the jobs should be {expected}, not {shown:?}", at + 1))
+    Failure::BadInput(format!("line {} of the jobs: expected {expected}, found {shown:?}", at + 1))
 }
 
 fn parse_key(text: &str) -> Result<[u8; 16], String> {

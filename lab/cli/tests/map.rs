@@ -110,7 +110,7 @@ fn values_of_a_mutable_map_can_be_changed_and_its_keys_cannot() {
 
     let (folder, _) = small(&[]);
     let line = refused(&folder, &["set", "flags.map", "key 40", "1"], b"");
-    assert_eq!(line, "bruit-lab: flags.map: its values cannot be changed; build one with --mutable\n");
+    assert_eq!(line, "bruit-lab: flags.map: the values of this map cannot be changed; build it with --mutable\n");
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn print(totals: &Totals, pages: &Pages, unread: u64, output: &mut impl Write) -
         ("payloads", format!("{}, {}", grouped(totals.payloads), human_bytes(totals.bytes))),
         ("too short", grouped(totals.short)),
         ("not attributable", grouped(totals.unlisted)),
-        ("most pairs of a page", grouped(totals.pairs_max as u64)),
+        ("most pairs in a page", grouped(totals.pairs_max as u64)),
         ("rate, offset digests", format!("{} at most", scientific(totals.offset_rate_max))),
         ("rate, payload digests", format!("{} at most", scientific(totals.payload_rate_max))),
     ];

@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &MapSetArgs, output: &mut impl Write) -> Result<Exi
     let _lock = ChangeLock::take(path)?;
     let (file, key) = read(path)?;
     let StoredMap::MutableBloomier(mut map) = file.map else {
-        return Err(bad_file(path, "its values cannot be changed; build one with --mutable"));
+        return Err(bad_file(path, "the values of this map cannot be changed; build it with --mutable"));
     };
     let is_key = map.set(&key.fingerprint(arguments.key.as_bytes()), arguments.value);
     let is_key = is_key.map_err(|error| bad_file(path, error))?;

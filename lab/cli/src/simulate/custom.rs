@@ -226,7 +226,7 @@ impl Predictions {
         let lines = [
             (
                 scientific_of_ln(*ln_equation_4),
-                "equation (4), which treats every insertion as one of a different key".into(),
+                "equation (4), which treats every insertion as that of a different key".into(),
             ),
             (
                 scientific(*bulk_keys_alone),

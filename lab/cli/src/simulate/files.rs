@@ -22,7 +22,7 @@ impl Destinations {
     pub(super) fn prepare(csv: Option<&Path>, plots: Option<&Path>) -> Result<Self, Failure> {
         if let Some(path) = csv {
             if plots.is_some_and(|folder| path == folder || folder_of(path) == folder && is_picture(path)) {
-                return Err(refused(path, "plots are to be written there"));
+                return Err(refused(path, "the plots will be written there"));
             }
             ensure_writable(path)?;
         }

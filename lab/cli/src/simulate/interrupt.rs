@@ -41,7 +41,7 @@ pub(super) fn ignore() {
 
 /// Prints the number of completed rounds to standard error, in the same format as the errors that `main` prints.
 pub(super) fn report(done: u64, asked: u64, files: &str) -> ExitCode {
-    let printed = if done == 0 { "" } else { "; the results are from these" };
+    let printed = if done == 0 { "" } else { "; the results cover these rounds" };
     complain(&format!("interrupted after {} of {} rounds{printed}{files}", grouped(done), grouped(asked)));
     ExitCode::from(EXIT_CODE)
 }

@@ -56,7 +56,9 @@ pub(super) struct StudyArgs {
 pub(super) fn run(arguments: &StudyArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let options = arguments.options();
     if arguments.compare && options.rounds < 2 {
-        return Err(Failure::BadInput("--compare needs two rounds or more: one has no standard error".into()));
+        return Err(Failure::BadInput(
+            "--compare needs two rounds or more: a single round has no standard error".into(),
+        ));
     }
     let destinations = Destinations::prepare(arguments.csv.as_deref(), arguments.plots.as_deref())?;
     let stop = interrupt::watch()?;

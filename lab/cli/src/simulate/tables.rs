@@ -115,7 +115,10 @@ pub(super) fn print_comparison(study: &Study, options: &StudyOptions, output: &m
     print_verdict("means", &means, output)?;
     print_verdict("reduction rates", &reductions, output)?;
     if study.rounds < paper::ROUNDS {
-        writeln!(output, "In few rounds the rarest errors do not occur, and standard errors say little about them.")?;
+        writeln!(
+            output,
+            "With so few rounds, the rarest errors do not occur, and standard errors say little about them."
+        )?;
     }
     Ok(())
 }

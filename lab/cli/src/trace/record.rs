@@ -106,12 +106,13 @@ impl Trace {
         let shape = PageShape { seconds, items, false_positive_rate };
         // Check before a directory is created.
         ensure_name(&arguments.name)
-            .map_err(|_| bad_input(format!("--as takes 1 to {NAME_BYTES_MAX} bytes without blanks")))?;
+            .map_err(|_| bad_input(format!("--as: expected 1 to {NAME_BYTES_MAX} bytes without blanks")))?;
         shape.ensure().map_err(bad_input)?;
         let room = Pages::ensure_room(shape.content_bytes_max().map_err(bad_input)?, arguments.disk);
         room.map_err(|error| bad_input(format!("--disk: {error} (--page-items)")))?;
         let mut secret = [0; 16];
-        getrandom::fill(&mut secret).map_err(|error| Failure::Other(anyhow::anyhow!("no randomness: {error}")))?;
+        getrandom::fill(&mut secret)
+            .map_err(|error| Failure::Other(anyhow::anyhow!("failed to get random bytes: {error}")))?;
         let pages = Pages::create_or_open(&arguments.output, subject.kind(), arguments.disk).map_err(bad_input)?;
         Ok(Self {
             recorder: Recorder::new(pages, &arguments.name, shape, secret).map_err(bad_input)?,

@@ -191,7 +191,7 @@ fn read_host(input: &mut Input<'_>) -> Result<Host, PageBytesError> {
         [b'6'] => Ok(Host::Address(Ipv6Addr::from(*input.take()?).into())),
         [b'@'] => read_name(input),
         [b'?'] => Ok(Host::Unknown),
-        _ => Err(PageBytesError::Invalid("unknown type of host")),
+        _ => Err(PageBytesError::Invalid("unknown host type")),
     }
 }
 
