@@ -24,14 +24,14 @@ const BATCHES: usize = 17;
 
 pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
     let mut buffer = Buffer::new(FILTER_BYTES);
-    let mut counts = OneLineCounts::new(LINES, KeyId(0));
+    let mut counts = OneLineCounts::new(LINES, KeyId(0)).unwrap();
     for start in (0..KEYS).step_by(OPERATIONS) {
         counts.insert_batch(&keys(start as u64, OPERATIONS));
     }
     let uniform: Vec<_> = (0..(BATCHES * OPERATIONS) as u64).map(|i| key(mixed(i) % KEYS as u64)).collect();
     streams(report, "uniform keys", &mut counts, &mut buffer, &uniform, Target::AtLeast(0.75))?;
 
-    let mut counts = OneLineCounts::new(LINES, KeyId(0));
+    let mut counts = OneLineCounts::new(LINES, KeyId(0)).unwrap();
     let history: Vec<_> = zipf(500_000_000, 60_000_000, 1).into_iter().map(key).collect();
     counts.insert_batch(&history);
     drop(history);
@@ -98,7 +98,7 @@ pub(crate) fn accuracy(report: &mut Report) -> io::Result<()> {
     let lines = truth.len() * 32 / 512;
 
     let count_all = |servers: usize| {
-        let mut filters = vec![OneLineCounts::new(lines, KeyId(0)); servers];
+        let mut filters = vec![OneLineCounts::new(lines, KeyId(0)).unwrap(); servers];
         for (i, &event) in events.iter().enumerate() {
             filters[mixed(i as u64) as usize % servers].insert(&key(event));
         }
@@ -125,7 +125,7 @@ fn ring_accuracy(report: &mut Report) -> io::Result<()> {
     let mut truth: HashMap<u64, u32> = HashMap::new();
     events.iter().for_each(|&event| *truth.entry(event).or_default() += 1);
     // Each key gets 32 bits in each of the eight generations, which share the lines.
-    let mut ring = CountsRing::new(truth.len() * 32 * 8 / 512, KeyId(0), 0);
+    let mut ring = CountsRing::new(truth.len() * 32 * 8 / 512, KeyId(0), 0).unwrap();
     events.iter().for_each(|&event| ring.insert(&key(event)));
     let (over, under) = errors(|key| ring.count(key), &truth);
     let name = "mean over-count in a ring of counts, 32 bits per key and generation";

@@ -14,7 +14,7 @@ const KEYS: usize = 1_000_000;
 
 pub(crate) fn size(report: &mut Report) -> io::Result<()> {
     let plan = MembershipPlan::new(Layout::OneLine, KEYS as u64, Goal::Rate(0.01)).expect("a valid size");
-    let mut base = OneLineFilter::from_plan(&plan, KeyId(0));
+    let mut base = OneLineFilter::from_plan(&plan, KeyId(0)).unwrap();
     base.insert_batch(&keys(0, KEYS));
     for (new, growth, target) in [(1_000, "0.1 %", 0.80), (10_000, "1 %", 0.95), (100_000, "10 %", 1.02)] {
         let news = keys(1 << 40, new);

@@ -258,7 +258,7 @@ fn space(report: &mut Report, engine: &Engine) -> io::Result<()> {
 
 /// Measures the longest tick while a ring of 1 GiB changes generations.
 fn expiry(report: &mut Report) -> io::Result<()> {
-    let mut ring = CountsRing::new(GIB / 64, bruit_filters::KeyId(1), 0);
+    let mut ring = CountsRing::new(GIB / 64, bruit_filters::KeyId(1), 0).unwrap();
     // Touches every page, because untouched pages would be cleared unrealistically fast.
     for start in (0..16).map(|part| part << 30) {
         ring.insert_batch(&keys(start, 1 << 20));

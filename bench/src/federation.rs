@@ -57,7 +57,7 @@ pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
 /// signatures.
 fn sizes(report: &mut Report) -> io::Result<()> {
     let lines = staged_ring_lines_for_rate(GENERATION as u64, 7, 1e-6).expect("a valid size") as usize;
-    let mut base = StagedRing::new(lines, FingerprintKey::narrow([5; 16]).id(), 0);
+    let mut base = StagedRing::new(lines, FingerprintKey::narrow([5; 16]).id(), 0).unwrap();
     base.insert_batch(&keys(0, GENERATION));
     let signer = NodeKey::generate([1; 32]);
     for (new, growth, target) in [(1_000, "0.1 %", 0.80), (10_000, "1 %", 0.95), (100_000, "10 %", 1.02)] {

@@ -148,13 +148,13 @@ fn filled(ranks: &[u32], bytes: u64) -> MultiResolutionFilter<OneLineFilter> {
 }
 
 fn counted(ranks: &[u32], bytes: u64) -> OneLineCounts {
-    let mut counts = OneLineCounts::new((bytes / LINE_BYTES) as usize, KeyId(0));
+    let mut counts = OneLineCounts::new((bytes / LINE_BYTES) as usize, KeyId(0)).unwrap();
     in_batches(ranks, |keys| counts.insert_batch(keys));
     counts
 }
 
 fn counted_in_cells(ranks: &[u32], bytes: u64) -> CountingFilter<FingerprintHash> {
-    let hash = FingerprintHash::new(bytes * 8 / u64::from(CELL_BITS), CELL_HASHES, 64, KeyId(0));
+    let hash = FingerprintHash::new(bytes * 8 / u64::from(CELL_BITS), CELL_HASHES, 64, KeyId(0)).unwrap();
     let mut counts = CountingFilter::new(hash, Extension::Refined, CELL_BITS).expect("a valid shape");
     in_batches(ranks, |keys| counts.insert_batch(keys));
     counts

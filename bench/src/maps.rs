@@ -136,7 +136,7 @@ fn per_key(bits: u64) -> f64 {
 
 /// Compares a static table of owners with the live one at its capacity.
 fn owners(report: &mut Report) -> io::Result<()> {
-    let mut table = OwnerTable::with_bytes(OWNER_TABLE_BYTES);
+    let mut table = OwnerTable::with_bytes(OWNER_TABLE_BYTES).unwrap();
     let features = keys(0, table.capacity() as usize);
     let placed = |(i, &fingerprint): (usize, &_)| Feature { fingerprint, part: Part::of(i, OWNER_FEATURES) };
     let mut entries = Vec::new();

@@ -23,7 +23,7 @@ const PEER_KEYS: usize = FILTER_BYTES * 8 / 10;
 
 pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
     let plan = MembershipPlan::new(Layout::OneLine, PEER_KEYS as u64, Goal::Rate(0.01)).expect("a valid size");
-    let mut filter = OneLineFilter::new(FILTER_BYTES / 64, plan.hashes, plan.fingerprint_bits, KeyId(0));
+    let mut filter = OneLineFilter::new(FILTER_BYTES / 64, plan.hashes, plan.fingerprint_bits, KeyId(0)).unwrap();
     for start in (0..PEER_KEYS).step_by(OPERATIONS) {
         filter.insert_batch(&keys(start as u64, OPERATIONS));
     }
@@ -100,7 +100,7 @@ pub(crate) fn space(report: &mut Report) -> io::Result<()> {
     const KEYS: usize = 8_000_000;
     for (rate, target, absent) in [(1e-2, 1.49, 20_000_000), (1e-3, 1.55, 100_000_000)] {
         let plan = MembershipPlan::new(Layout::OneLine, KEYS as u64, Goal::Rate(rate)).expect("a valid size");
-        let mut filter = OneLineFilter::from_plan(&plan, KeyId(0));
+        let mut filter = OneLineFilter::from_plan(&plan, KeyId(0)).unwrap();
         filter.insert_batch(&keys(0, KEYS));
         let measured = false_positives(&filter, absent) as f64 / absent as f64;
         let note = format!("{:.2} bits, k = {}, measured rate {measured:.3e}", plan.bits_per_key, plan.hashes);

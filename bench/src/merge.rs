@@ -20,7 +20,7 @@ pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
     let mut memcpy = || copy.bytes_mut().copy_from_slice(source.bytes());
     {
         let filter = || {
-            let mut filter = OneLineFilter::new(LINES, 6, 48, KeyId(0));
+            let mut filter = OneLineFilter::new(LINES, 6, 48, KeyId(0)).unwrap();
             filter.insert_batch(&keys(0, 10_000_000));
             filter
         };
@@ -30,7 +30,7 @@ pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
         drop(theirs);
         // Each of the eight sources has an eighth of the size, so that the same number of bytes is read.
         let small = |i: u64| {
-            let mut filter = OneLineFilter::new(LINES / 8, 6, 48, KeyId(0));
+            let mut filter = OneLineFilter::new(LINES / 8, 6, 48, KeyId(0)).unwrap();
             filter.insert_batch(&keys(i << 40, 1_000_000));
             filter
         };
@@ -62,7 +62,7 @@ pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
 fn one_line_counts(report: &mut Report, memcpy: &mut impl FnMut()) -> io::Result<()> {
     const SHARE: usize = 8;
     let lines = LINES / SHARE;
-    let mut counts = OneLineCounts::new(lines, KeyId(0));
+    let mut counts = OneLineCounts::new(lines, KeyId(0)).unwrap();
     let events: Vec<_> = zipf(1 << 26, lines * 40, 5).into_iter().map(key).collect();
     counts.insert_batch(&events);
     let mut copies = vec![counts.clone(); ROUNDS + 1];

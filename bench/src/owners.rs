@@ -32,7 +32,7 @@ pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
 
 /// Fills a table to its capacity. Returns the table and the number of features.
 fn space(report: &mut Report, bytes: usize, features: usize, target: f64) -> io::Result<(OwnerTable, u64)> {
-    let mut table = OwnerTable::with_bytes(bytes);
+    let mut table = OwnerTable::with_bytes(bytes).unwrap();
     let all = texts(0, table.capacity() as usize, features);
     let mut stored = 0;
     let ns = time(|| all.chunks(features).for_each(|owner| stored += table.add(owner, features).stored_total() as u64));

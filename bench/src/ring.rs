@@ -17,7 +17,7 @@ const OPERATIONS: usize = 500_000;
 
 pub(crate) fn check(report: &mut Report) -> io::Result<()> {
     let lines = ring_lines_for_rate(KEYS_PER_GENERATION as u64, 0.01).expect("a valid size") as usize;
-    let mut ring = MembershipRing::new(lines, 48, KeyId(0), 0);
+    let mut ring = MembershipRing::new(lines, 48, KeyId(0), 0).unwrap();
     for generation in 0..GENERATIONS {
         if generation > 0 {
             ring.advance();

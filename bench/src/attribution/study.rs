@@ -94,8 +94,8 @@ fn shape(levels: u32) -> BlockShape {
 
 fn filled(levels: u32, cells: u64, hashes: u32) -> Filter {
     let key = FingerprintKey::new([8; 16]);
-    let hash = FingerprintHash::new(cells, hashes, 64, key.id());
-    let mut filter = BlockFilter::new(Digester::new(&key, shape(levels)), ClassicalFilter::new(hash));
+    let hash = FingerprintHash::new(cells, hashes, 64, key.id()).unwrap();
+    let mut filter = BlockFilter::new(Digester::new(&key, shape(levels)), ClassicalFilter::new(hash).unwrap());
     (0..PAYLOADS).for_each(|payload| filter.insert(&recorded(payload), Label::Offset));
     filter
 }

@@ -321,12 +321,12 @@ impl Engine {
         let lines = |lines: u64| usize::try_from(lines).expect("books fit the address space");
         let spam_epoch = now.epoch(realm.spam_epoch_seconds());
         let spam = SpamBook::new(
-            StagedRing::try_new(lines(sizes.spam_lines), key_id, spam_epoch).map_err(book("spam book"))?,
-            MembershipRing::try_new(lines(sizes.revoked_lines), 64, key_id, spam_epoch).map_err(book("revocations"))?,
-            CountsRing::try_new(lines(sizes.claim_lines), key_id, spam_epoch).map_err(book("counts of claims"))?,
+            StagedRing::new(lines(sizes.spam_lines), key_id, spam_epoch).map_err(book("spam book"))?,
+            MembershipRing::new(lines(sizes.revoked_lines), 64, key_id, spam_epoch).map_err(book("revocations"))?,
+            CountsRing::new(lines(sizes.claim_lines), key_id, spam_epoch).map_err(book("counts of claims"))?,
         );
         let bulk_epoch = now.epoch(realm.bulk_epoch_seconds());
-        let counts = CountsRing::try_new(lines(sizes.bulk_lines), key_id, bulk_epoch).map_err(book("bulk book"))?;
+        let counts = CountsRing::new(lines(sizes.bulk_lines), key_id, bulk_epoch).map_err(book("bulk book"))?;
         let bulk = BulkBook::new(counts);
         let replicas = Replicas::within(realm.key().clone(), plan.replica_bytes, plan.good_bytes, spam_epoch)
             .map_err(memory("index of texts"))?;

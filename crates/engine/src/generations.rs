@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_key_is_found_for_six_epochs_and_no_longer_than_seven() {
         let key = FingerprintKey::new([1; 16]).fingerprint(b"spam");
-        let mut ring = MembershipRing::new(100, 64, KeyId(1), 50);
+        let mut ring = MembershipRing::new(100, 64, KeyId(1), 50).unwrap();
         retire_oldest(&mut [&mut ring]);
         ring.insert(&key);
         for epoch in 51..50 + LIVE_GENERATIONS {
@@ -171,8 +171,8 @@ mod tests {
 
     #[test]
     fn rings_of_different_sizes_turn_together() {
-        let mut small = MembershipRing::new(10, 64, KeyId(1), 0);
-        let mut large = CountsRing::new(1000, KeyId(1), 0);
+        let mut small = MembershipRing::new(10, 64, KeyId(1), 0).unwrap();
+        let mut large = CountsRing::new(1000, KeyId(1), 0).unwrap();
         large.insert(&FingerprintKey::new([1; 16]).fingerprint(b"spam"));
         let mut steps = 0;
         while !turn(&mut [&mut small, &mut large], 3, 100).arrived {
@@ -185,7 +185,8 @@ mod tests {
     #[test]
     fn empty_rings_jump_to_the_current_epoch() {
         let key = FingerprintKey::new([1; 16]).fingerprint(b"spam");
-        let (mut small, mut large) = (MembershipRing::new(10, 64, KeyId(1), 5), CountsRing::new(1000, KeyId(1), 5));
+        let (mut small, mut large) =
+            (MembershipRing::new(10, 64, KeyId(1), 5).unwrap(), CountsRing::new(1000, KeyId(1), 5).unwrap());
         retire_oldest(&mut [&mut small, &mut large]);
         large.insert(&key);
         let mut steps = 0;

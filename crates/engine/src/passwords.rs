@@ -91,7 +91,8 @@ impl WordList {
         let count = words.clone().count().max(1) as u64;
         let plan = MembershipPlan::new(Layout::OneLine, count, Goal::Rate(WORD_LIST_RATE))
             .expect("a filter exists for any number of words that fit in memory");
-        let mut filter = OneLineFilter::from_plan(&plan, key.id());
+        let mut filter = OneLineFilter::from_plan(&plan, key.id())
+            .expect("a list of words in memory has a filter of the planned size");
         words.for_each(|word| filter.insert(&key.fingerprint(&word.to_ascii_lowercase())));
         Self { key, filter: StoredFilter::OneLineMembership(filter) }
     }
@@ -228,7 +229,7 @@ mod tests {
     #[test]
     fn a_filter_file_can_be_used_as_a_word_list() {
         let key = FingerprintKey::new([3; 16]);
-        let mut filter = OneLineFilter::new(4, 8, 48, key.id());
+        let mut filter = OneLineFilter::new(4, 8, 48, key.id()).unwrap();
         filter.insert(&key.fingerprint(b"Hufnagel"));
         let encode = |key| {
             let mut bytes = Vec::new();

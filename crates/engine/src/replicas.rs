@@ -167,7 +167,7 @@ impl Replicas {
         let wholes_max = wholes_max(records_max);
         wholes.try_reserve(wholes_max).map_err(|_| out_of_memory::<(Fingerprint, Owner)>(wholes_max))?;
         Ok(Self {
-            table: OwnerTable::try_with_capacity(features_of(records_max))?,
+            table: OwnerTable::with_capacity(features_of(records_max))?,
             records: queue(records_max)?,
             records_max,
             stored: 0,

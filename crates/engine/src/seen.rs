@@ -49,7 +49,7 @@ impl RecentFeatures {
     /// # Errors
     /// [`OutOfMemory`].
     pub fn try_new(key: FingerprintKey, now: Time) -> Result<Self, OutOfMemory> {
-        let ring = MembershipRing::try_new(LINES, FINGERPRINT_BITS, key.id(), now.day()).map_err(failed_allocation)?;
+        let ring = MembershipRing::new(LINES, FINGERPRINT_BITS, key.id(), now.day()).map_err(failed_allocation)?;
         Ok(Self { key, ring, noted: 0 })
     }
 

@@ -124,7 +124,7 @@ impl Shingles {
     pub fn try_new(key: FingerprintKey, records: u64, window: u64, epoch: u64) -> Result<Self, OutOfMemory> {
         let records_max = records_max(records);
         let bytes = usize::try_from(table_bytes(records_max)).unwrap_or(usize::MAX);
-        let table = OwnerTableWithoutParts::try_without_parts(bytes)?;
+        let table = OwnerTableWithoutParts::without_parts(bytes)?;
         let next = table.live().end.number();
         Ok(Self {
             key,

@@ -301,7 +301,7 @@ pub(crate) fn empty_ring(beside: &CountsRing, lines: usize) -> CountsRing {
 
 /// Like [`empty_ring`], but fails if the memory cannot be allocated.
 pub(crate) fn try_empty_ring(beside: &CountsRing, lines: usize) -> Result<CountsRing, OutOfMemory> {
-    let mut ring = CountsRing::try_new(lines, beside.key_id(), beside.epoch()).map_err(failed_allocation)?;
+    let mut ring = CountsRing::new(lines, beside.key_id(), beside.epoch()).map_err(failed_allocation)?;
     retire_oldest(&mut [&mut ring]);
     Ok(ring)
 }

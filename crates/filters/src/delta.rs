@@ -27,7 +27,7 @@
 //! use bruit_filters::{FingerprintKey, delta};
 //!
 //! let key = FingerprintKey::new([1; 16]);
-//! let mut base = OneLineFilter::new(2000, 6, 40, key.id());
+//! let mut base = OneLineFilter::new(2000, 6, 40, key.id()).unwrap();
 //! base.insert(&key.fingerprint(b"known before"));
 //! let mut target = base.clone();
 //! let news = [key.fingerprint(b"new"), key.fingerprint(b"newer")];

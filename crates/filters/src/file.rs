@@ -9,7 +9,7 @@
 //! use bruit_filters::{FingerprintKey, file};
 //!
 //! let key = FingerprintKey::new([1; 16]);
-//! let mut filter = OneLineFilter::new(20, 6, 40, key.id());
+//! let mut filter = OneLineFilter::new(20, 6, 40, key.id()).unwrap();
 //! filter.insert(&key.fingerprint(b"known spam"));
 //!
 //! let mut bytes = Vec::new();

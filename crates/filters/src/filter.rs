@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::ops::RangeInclusive;
 
 use crate::bloom::{MembershipFilter, OneLineFilter};
+use crate::counting::ShapeError;
 use crate::file::{self, FileError, Label};
 use crate::lines::LINES_MAX;
 use crate::sizing::{Goal, Layout, MembershipPlan, SizingError};
@@ -64,7 +65,7 @@ impl Filter {
         if plan.lines().is_some_and(|lines| lines > LINES_MAX as u64) {
             return Err(OutOfMemory { bytes: plan.bytes }.into());
         }
-        let filter = OneLineFilter::try_from_plan(&plan, key.id())?;
+        let filter = OneLineFilter::from_plan(&plan, key.id())?;
         Ok(Self { key, filter })
     }
 
@@ -273,9 +274,21 @@ pub enum CreateError {
     /// The plan is for the classical layout, but the filter has the one-line layout.
     #[error("the plan is for the classical layout, not the one-line layout")]
     ClassicalPlan,
+    /// The cells of a counting filter are invalid.
+    #[error(transparent)]
+    Shape(ShapeError),
     /// The memory cannot be allocated.
     #[error(transparent)]
     OutOfMemory(#[from] OutOfMemory),
+}
+
+impl From<ShapeError> for CreateError {
+    fn from(error: ShapeError) -> Self {
+        match error {
+            ShapeError::OutOfMemory(error) => Self::OutOfMemory(error),
+            error => Self::Shape(error),
+        }
+    }
 }
 
 impl From<CreateError> for io::Error {

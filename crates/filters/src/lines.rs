@@ -62,14 +62,9 @@ enum Memory {
 impl Lines {
     /// Creates an array of `count` zeroed lines.
     ///
-    /// # Panics
-    /// If the memory cannot be allocated.
-    pub fn new(count: usize) -> Self {
-        Self::try_new(count).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Creates an array of `count` zeroed lines if the memory can be allocated.
-    pub fn try_new(count: usize) -> Result<Self, OutOfMemory> {
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn new(count: usize) -> Result<Self, OutOfMemory> {
         let bytes = count.checked_mul(LINE_BYTES).ok_or(OutOfMemory { bytes: u64::MAX })?;
         let out_of_memory = OutOfMemory { bytes: bytes as u64 };
         if bytes < MAPPED_FROM_BYTES {
@@ -86,8 +81,11 @@ impl Lines {
     }
 
     /// Creates zeroed lines that hold at least `bits` bits.
-    pub fn for_bits(bits: u64) -> Self {
-        let count = usize::try_from(bits.div_ceil(LINE_BITS)).expect("a filter fits in the address space");
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn for_bits(bits: u64) -> Result<Self, OutOfMemory> {
+        let count = usize::try_from(bits.div_ceil(LINE_BITS)).map_err(|_| OutOfMemory { bytes: u64::MAX })?;
         Self::new(count)
     }
 
@@ -95,10 +93,10 @@ impl Lines {
     /// length of the array, the key finds a copy of its former line.
     ///
     /// # Panics
-    /// The same as for [`new`](Self::new).
+    /// If the memory cannot be allocated.
     pub(crate) fn repeated(&self, factor: usize) -> Self {
         let count = self.len().checked_mul(factor).expect("a filter fits in the address space");
-        let mut repeated = Self::new(count);
+        let mut repeated = Self::new(count).unwrap_or_else(|error| panic!("{error}"));
         // Skips zero lines: the new lines are already zeroed, and untouched pages use no memory.
         for (copies, line) in repeated.all_mut().chunks_exact_mut(factor.max(1)).zip(self.iter()) {
             if *line != Line::default() {
@@ -221,7 +219,8 @@ impl Deref for Lines {
 
 impl Clone for Lines {
     fn clone(&self) -> Self {
-        let mut copy = Self::new(self.len());
+        // `Clone` cannot return an error.
+        let mut copy = Self::new(self.len()).unwrap_or_else(|error| panic!("{error}"));
         copy.all_mut().copy_from_slice(self);
         copy
     }
@@ -248,13 +247,13 @@ mod tests {
     #[test]
     fn failing_to_allocate_is_an_error() {
         let bytes = 1 << 60;
-        assert_eq!(Lines::try_new(bytes / LINE_BYTES).unwrap_err(), OutOfMemory { bytes: bytes as u64 });
+        assert_eq!(Lines::new(bytes / LINE_BYTES).unwrap_err(), OutOfMemory { bytes: bytes as u64 });
     }
 
     #[test]
     fn large_and_small_arrays_start_zeroed_and_aligned() {
         for count in [0, 1, 1000, MAPPED_FROM_BYTES / LINE_BYTES + 1] {
-            let lines = Lines::new(count);
+            let lines = Lines::new(count).unwrap();
             assert_eq!(lines.len(), count);
             assert!(lines.words().iter().all(|&word| word == 0));
             assert_eq!(lines.as_ptr().align_offset(LINE_BYTES), 0);

@@ -11,7 +11,7 @@
 //! use bruit_filters::snapshot::Snapshot;
 //!
 //! let key = FingerprintKey::new([1; 16]);
-//! let mut ring = MembershipRing::new(1000, 64, key.id(), 0);
+//! let mut ring = MembershipRing::new(1000, 64, key.id(), 0).unwrap();
 //! ring.insert(&key.fingerprint(b"before"));
 //! let before = ring.clone();
 //!

@@ -22,20 +22,20 @@ fn fingerprints(names: impl IntoIterator<Item = u32>) -> Vec<Fingerprint> {
 
 /// Returns one empty filter of each shape: every kind, widths that straddle words, arrays of one and of several blocks.
 fn shapes() -> Vec<StoredFilter> {
-    let hash = |cells, hashes| FingerprintHash::new(cells, hashes, 40, key().id());
+    let hash = |cells, hashes| FingerprintHash::new(cells, hashes, 40, key().id()).unwrap();
     let counting = |cells, extension, bits| CountingFilter::new(hash(cells, 3), extension, bits).unwrap();
     vec![
-        StoredFilter::ClassicalMembership(ClassicalFilter::new(hash(1, 1))),
-        StoredFilter::ClassicalMembership(ClassicalFilter::new(hash(1003, 7))),
-        StoredFilter::ClassicalMembership(ClassicalFilter::new(hash(600_001, 4))),
-        StoredFilter::OneLineMembership(OneLineFilter::new(1, 6, 32, key().id())),
-        StoredFilter::OneLineMembership(OneLineFilter::new(1300, 16, 64, key().id())),
+        StoredFilter::ClassicalMembership(ClassicalFilter::new(hash(1, 1)).unwrap()),
+        StoredFilter::ClassicalMembership(ClassicalFilter::new(hash(1003, 7)).unwrap()),
+        StoredFilter::ClassicalMembership(ClassicalFilter::new(hash(600_001, 4)).unwrap()),
+        StoredFilter::OneLineMembership(OneLineFilter::new(1, 6, 32, key().id()).unwrap()),
+        StoredFilter::OneLineMembership(OneLineFilter::new(1300, 16, 64, key().id()).unwrap()),
         StoredFilter::ClassicalCounts(counting(500, Extension::Intuitive, 1)),
         StoredFilter::ClassicalCounts(counting(777, Extension::Refined, 4)),
         StoredFilter::ClassicalCounts(counting(60_001, Extension::Refined, 11)),
         StoredFilter::ClassicalCounts(counting(999, Extension::Intuitive, 16)),
-        StoredFilter::OneLineCounts(OneLineCounts::new(1, key().id())),
-        StoredFilter::OneLineCounts(OneLineCounts::new(600, key().id())),
+        StoredFilter::OneLineCounts(OneLineCounts::new(1, key().id()).unwrap()),
+        StoredFilter::OneLineCounts(OneLineCounts::new(600, key().id()).unwrap()),
     ]
 }
 
@@ -266,7 +266,7 @@ fn one_line_filters_of_too_many_lines_are_refused() {
 #[test]
 fn nothing_is_written_that_no_reader_accepts() {
     for (hashes, is_written) in [(64, true), (65, false)] {
-        let filter = ClassicalFilter::new(FingerprintHash::new(1000, hashes, 40, key().id()));
+        let filter = ClassicalFilter::new(FingerprintHash::new(1000, hashes, 40, key().id()).unwrap()).unwrap();
         assert_eq!(file::encode(&filter, &Label::default(), &mut Vec::new()).is_ok(), is_written);
         assert_eq!(delta::encode(&filter, &filter, 0, None).is_ok(), is_written);
     }
@@ -301,15 +301,21 @@ fn a_delta_applies_only_to_its_base() {
 
 #[test]
 fn filters_with_different_parameters_have_no_delta_and_do_not_merge() {
-    let like = OneLineFilter::new(10, 6, 40, key().id());
+    let like = OneLineFilter::new(10, 6, 40, key().id()).unwrap();
     let stored = |filter: &OneLineFilter| StoredFilter::OneLineMembership(filter.clone());
     let other_key = FingerprintKey::new([1; 16]).id();
     for (other, what) in [
         (shapes().remove(1), "the kind is classical membership, expected one-line membership"),
-        (stored(&OneLineFilter::new(11, 6, 40, key().id())), "the number of cells m is 5632, expected 5120"),
-        (stored(&OneLineFilter::new(10, 7, 40, key().id())), "the number of hash functions k is 7, expected 6"),
-        (stored(&OneLineFilter::new(10, 6, 41, key().id())), "the number of fingerprint bits is 41, expected 40"),
-        (stored(&OneLineFilter::new(10, 6, 40, other_key)), "the key id is"),
+        (stored(&OneLineFilter::new(11, 6, 40, key().id()).unwrap()), "the number of cells m is 5632, expected 5120"),
+        (
+            stored(&OneLineFilter::new(10, 7, 40, key().id()).unwrap()),
+            "the number of hash functions k is 7, expected 6",
+        ),
+        (
+            stored(&OneLineFilter::new(10, 6, 41, key().id()).unwrap()),
+            "the number of fingerprint bits is 41, expected 40",
+        ),
+        (stored(&OneLineFilter::new(10, 6, 40, other_key).unwrap()), "the key id is"),
     ] {
         let refused = delta::encode(&stored(&like), &other, 0, None).unwrap_err();
         assert!(matches!(&refused, DiffError::Mismatch(mismatch) if mismatch.to_string().contains(what)), "{refused}");
@@ -330,7 +336,7 @@ fn a_key_of_another_filter_is_not_stored() {
 #[test]
 fn a_stored_key_comes_back_with_its_width() {
     for key in [key(), FingerprintKey::narrow(*key().as_bytes())] {
-        let filter = StoredFilter::OneLineMembership(OneLineFilter::new(3, 6, 40, key.id()));
+        let filter = StoredFilter::OneLineMembership(OneLineFilter::new(3, 6, 40, key.id()).unwrap());
         let bytes = encoded_with(&filter, &Label { generation: 0, key: Some(key.clone()) });
         assert_eq!(file::decode(&mut &*bytes, LIMIT).unwrap().key, Some(key));
     }
@@ -353,7 +359,7 @@ fn the_key_is_in_no_delta_and_in_no_file_that_was_not_given_it() {
 #[expect(clippy::print_stdout, reason = "the figures are worth seeing")]
 fn deltas_are_about_as_short_as_the_change() {
     let base_keys = fingerprints(0..1_000_000);
-    let mut base = OneLineFilter::new(19_000, 6, 35, key().id());
+    let mut base = OneLineFilter::new(19_000, 6, 35, key().id()).unwrap();
     base.insert_batch(&base_keys);
     for (new, ratio_max, encoding) in [
         (1000, 0.80, Encoding::Fingerprints),

@@ -34,15 +34,15 @@ fn fingerprints(names: std::ops::Range<u32>) -> Vec<Fingerprint> {
 }
 
 fn shapes() -> [(&'static str, StoredFilter); 4] {
-    let hash = || FingerprintHash::new(501, 4, 40, key().id());
+    let hash = || FingerprintHash::new(501, 4, 40, key().id()).unwrap();
     [
-        ("classical-membership", StoredFilter::ClassicalMembership(ClassicalFilter::new(hash()))),
-        ("one-line-membership", StoredFilter::OneLineMembership(OneLineFilter::new(3, 6, 40, key().id()))),
+        ("classical-membership", StoredFilter::ClassicalMembership(ClassicalFilter::new(hash()).unwrap())),
+        ("one-line-membership", StoredFilter::OneLineMembership(OneLineFilter::new(3, 6, 40, key().id()).unwrap())),
         (
             "classical-counts",
             StoredFilter::ClassicalCounts(CountingFilter::new(hash(), Extension::Intuitive, 5).unwrap()),
         ),
-        ("one-line-counts", StoredFilter::OneLineCounts(OneLineCounts::new(2, key().id()))),
+        ("one-line-counts", StoredFilter::OneLineCounts(OneLineCounts::new(2, key().id()).unwrap())),
     ]
 }
 

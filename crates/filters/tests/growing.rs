@@ -97,7 +97,7 @@ proptest! {
 
     #[test]
     fn a_membership_ring_that_just_grew_answers_as_before(steps in steps(), factor in factors(), bits in 40..=64_u32) {
-        let ring = MembershipRing::new(777, bits, KEY.id(), 12);
+        let ring = MembershipRing::new(777, bits, KEY.id(), 12).unwrap();
         let [stays, mut grows] = lives(ring, &steps, &[], factor);
         // The keys include absent ones, so this compares false positives as well.
         for key in keys(0, 6_000) {
@@ -112,7 +112,7 @@ proptest! {
     fn a_membership_ring_that_grew_ages_on_and_finds_what_comes(
         before in steps(), after in steps(), factor in factors()
     ) {
-        let ring = MembershipRing::new(777, 64, KEY.id(), 12);
+        let ring = MembershipRing::new(777, 64, KEY.id(), 12).unwrap();
         let [stays, mut grows] = lives(ring, &before, &after, factor);
         prop_assert_eq!(grows.epoch(), stays.epoch());
         for key in keys(0, 3_200) {
@@ -129,7 +129,7 @@ proptest! {
 
     #[test]
     fn a_staged_ring_that_grew_finds_all_it_found(before in steps(), after in steps(), factor in factors()) {
-        let ring = StagedRing::new(400, KEY.id(), 12);
+        let ring = StagedRing::new(400, KEY.id(), 12).unwrap();
         let [stays, grows] = lives(ring.clone(), &before, &[], factor);
         for key in keys(0, 4_000) {
             prop_assert_eq!(grows.check(&key), stays.check(&key));
@@ -145,7 +145,7 @@ proptest! {
     #[test]
     fn counts_that_grew_are_the_same_and_go_on(before in steps(), after in steps(), factor in factors()) {
         // The ring has enough lines that its capacity for records grows by the same factor.
-        let ring = CountsRing::new(1_280, KEY.id(), 12);
+        let ring = CountsRing::new(1_280, KEY.id(), 12).unwrap();
         let [stays, grows] = lives(ring.clone(), &before, &[], factor);
         for key in keys(0, 4_000) {
             prop_assert_eq!(grows.count(&key), stays.count(&key));
@@ -165,7 +165,7 @@ proptest! {
 
     #[test]
     fn growing_twice_is_growing_once_by_both(steps in steps(), first in factors(), second in factors()) {
-        let mut once = CountsRing::new(1_280, KEY.id(), 12);
+        let mut once = CountsRing::new(1_280, KEY.id(), 12).unwrap();
         steps.iter().for_each(|step| once.take(step, 1));
         let mut twice = once.clone();
         once.grow(first * second);
@@ -181,7 +181,7 @@ proptest! {
 
     #[test]
     fn a_filter_that_grew_answers_as_before(count in 1..5_000_u64, factor in factors(), hashes in 1..=16_u32) {
-        let mut filter = OneLineFilter::new(99, hashes, 50, KEY.id());
+        let mut filter = OneLineFilter::new(99, hashes, 50, KEY.id()).unwrap();
         filter.insert_batch(&keys(0, count));
         let before = filter.clone();
         filter.grow(factor);
@@ -230,7 +230,8 @@ fn counts(before: &[Step], after: &[Step]) -> HashMap<Fingerprint, u32> {
 
 #[test]
 fn copies_are_counted_separately_and_use_room() {
-    let (mut set, mut counts) = (StagedRing::new(3_000, KEY.id(), 5), CountsRing::new(3_000, KEY.id(), 5));
+    let (mut set, mut counts) =
+        (StagedRing::new(3_000, KEY.id(), 5).unwrap(), CountsRing::new(3_000, KEY.id(), 5).unwrap());
     let insert = |set: &mut StagedRing, counts: &mut CountsRing, keys: &[Fingerprint]| {
         set.insert_batch(keys);
         counts.insert_batch(keys);
@@ -257,7 +258,7 @@ fn copies_are_counted_separately_and_use_room() {
 
 #[test]
 fn a_grown_ring_keeps_its_reported_rate() {
-    let mut ring = MembershipRing::new(2_000, 64, KEY.id(), 0);
+    let mut ring = MembershipRing::new(2_000, 64, KEY.id(), 0).unwrap();
     ring.insert_batch(&keys(0, 5_000));
     ring.grow(4);
     ring.insert_batch(&keys(10_000, 10_000));
@@ -274,12 +275,12 @@ fn a_ring_that_never_grew_has_the_bytes_it_always_had() {
         structure(&mut bytes);
         bytes
     };
-    let mut ring = MembershipRing::new(10, 64, KEY.id(), 0);
+    let mut ring = MembershipRing::new(10, 64, KEY.id(), 0).unwrap();
     ring.insert_batch(&keys(0, 10));
     assert_eq!(head(&mut |out| ring.begin_snapshot(out))[6], 1);
     ring.grow(2);
     assert_eq!(head(&mut |out| ring.begin_snapshot(out))[6], 2);
-    let mut table = OwnerTable::with_bytes(640);
+    let mut table = OwnerTable::with_bytes(640).unwrap();
     assert_eq!(head(&mut |out| table.begin_snapshot(out))[6], 1);
     table.grow(2);
     assert_eq!(head(&mut |out| table.begin_snapshot(out))[6], 2);
@@ -300,7 +301,7 @@ fn own_votes(table: &OwnerTable, owner: u64) -> u32 {
 #[test]
 fn owners_keep_their_votes_through_growth_and_new_ones_find_room() {
     for factor in [2, 4, 5, 32] {
-        let mut table = OwnerTable::with_capacity(300 * 48);
+        let mut table = OwnerTable::with_capacity(300 * 48).unwrap();
         let stored: Vec<_> = (1..=290).map(|owner| table.add(&features(owner), 48).stored_total() as u32).collect();
         table.expire_before(Owner::from_number(31));
         table.remove(&keys(50 * 48, 48), Owner::from_number(50));

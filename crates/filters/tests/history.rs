@@ -22,12 +22,12 @@ fn keys(names: impl IntoIterator<Item = u32>) -> Vec<Fingerprint> {
 }
 
 fn classical(extension: Extension, bits: u32) -> StoredFilter {
-    let hash = FingerprintHash::new(CELLS, 4, 40, key().id());
+    let hash = FingerprintHash::new(CELLS, 4, 40, key().id()).unwrap();
     StoredFilter::ClassicalCounts(CountingFilter::new(hash, extension, bits).unwrap())
 }
 
 fn one_line() -> StoredFilter {
-    StoredFilter::OneLineCounts(OneLineCounts::new(20, key().id()))
+    StoredFilter::OneLineCounts(OneLineCounts::new(20, key().id()).unwrap())
 }
 
 /// Returns a site's own filter, empty.
@@ -298,12 +298,9 @@ fn a_file_has_the_length_that_its_header_says() {
 
 #[test]
 fn membership_filters_have_no_history() {
-    let filter = StoredFilter::ClassicalMembership(bruit_filters::bloom::ClassicalFilter::new(FingerprintHash::new(
-        1000,
-        4,
-        40,
-        key().id(),
-    )));
+    let filter = StoredFilter::ClassicalMembership(
+        bruit_filters::bloom::ClassicalFilter::new(FingerprintHash::new(1000, 4, 40, key().id()).unwrap()).unwrap(),
+    );
     let refused = FilterFile::new(filter, Label::default(), Some(History::new(Origin(1))));
     assert!(matches!(refused, Err(FileError::InvalidField { .. })));
 }

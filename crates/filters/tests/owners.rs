@@ -179,7 +179,7 @@ proptest! {
     fn the_table_is_the_multimap_while_there_is_room(steps in steps(POOL, 60), asked in vec(0..POOL, 0..80)) {
         // The table is larger than the cache, so that it prefetches. No two features of the pool can be confused.
         let pool = keys(0, POOL as u64);
-        let table = OwnerTable::with_bytes(2 << 20);
+        let table = OwnerTable::with_bytes(2 << 20).unwrap();
         let mut both = Both { pool: &pool, table, model: Model::default() };
         for step in &steps {
             both.step(step);
@@ -196,7 +196,7 @@ proptest! {
 
     #[test]
     fn missing_votes_equal_the_reported_evictions(lines in 1..12usize, steps in vec((0..200u64, 0..60usize), 0..60)) {
-        let mut table = OwnerTable::with_bytes(lines * 64);
+        let mut table = OwnerTable::with_bytes(lines * 64).unwrap();
         let mut twin = table.clone();
         let bytes = table.bytes();
         let mut missing = 0;
@@ -221,7 +221,7 @@ proptest! {
 
 #[test]
 fn features_are_taken_in_order_and_common_ones_refused() {
-    let mut table = OwnerTable::with_capacity(1000);
+    let mut table = OwnerTable::with_capacity(1000).unwrap();
     let pool = keys(0, 40);
     for i in 0..OWNERS_PER_FEATURE_MAX {
         assert_eq!(table.owners_of(&pool[0]), i);
@@ -238,7 +238,7 @@ fn features_are_taken_in_order_and_common_ones_refused() {
 
 #[test]
 fn a_feature_given_twice_is_stored_once() {
-    let mut table = OwnerTable::with_capacity(1000);
+    let mut table = OwnerTable::with_capacity(1000).unwrap();
     let pool = keys(0, 20);
     let twice = [&pool[..], &pool[..]].concat();
     let added = table.add(&features(&twice), 48);
@@ -252,7 +252,7 @@ fn a_feature_given_twice_is_stored_once() {
 /// The second call stores no features of the part whose slots it evicts.
 #[test]
 fn an_owner_that_pushes_out_what_it_stored_before_is_counted_right() {
-    let mut table = OwnerTable::with_bytes(128);
+    let mut table = OwnerTable::with_bytes(128).unwrap();
     let of_part = |fingerprints: Vec<Fingerprint>, number| -> Vec<Feature> {
         fingerprints.into_iter().map(|fingerprint| Feature { fingerprint, part: Part::new(number).unwrap() }).collect()
     };
@@ -266,7 +266,7 @@ fn an_owner_that_pushes_out_what_it_stored_before_is_counted_right() {
 
 #[test]
 fn the_smallest_table_takes_what_fits_and_never_fails() {
-    for mut table in [OwnerTable::with_bytes(0), OwnerTable::with_capacity(0)] {
+    for mut table in [OwnerTable::with_bytes(0).unwrap(), OwnerTable::with_capacity(0).unwrap()] {
         assert_eq!((table.bytes(), table.capacity()), (128, 32));
         assert_eq!(table.add(&[], 48).stored, [0; PARTS]);
         let added = table.add(&features(&keys(0, 200)), 200);
@@ -296,7 +296,7 @@ fn kept(table: &OwnerTable, owners: &[(Added, Vec<Fingerprint>)]) -> f64 {
 #[test]
 fn up_to_its_capacity_a_table_loses_nothing() {
     for capacity in [100, 1000, 30_000, 1_000_000] {
-        let mut table = OwnerTable::with_capacity(capacity);
+        let mut table = OwnerTable::with_capacity(capacity).unwrap();
         assert!(table.capacity() >= capacity);
         let capacity = table.capacity();
         let owners = fill(&mut table, 0, capacity);
@@ -309,7 +309,7 @@ fn up_to_its_capacity_a_table_loses_nothing() {
 /// Reports store their lowest fingerprints, so half of the stored bits are not random.
 #[test]
 fn the_lowest_fingerprints_spread_as_all_do() {
-    let mut table = OwnerTable::with_capacity(30_000);
+    let mut table = OwnerTable::with_capacity(30_000).unwrap();
     let swapped = |key: &Fingerprint| Fingerprint::new(key.low(), key.high());
     for owner in 0..table.capacity() / FEATURES as u64 {
         let mut lowest = keys(owner * 5000, 5000);
@@ -326,7 +326,7 @@ fn the_lowest_fingerprints_spread_as_all_do() {
 
 #[test]
 fn expired_owners_make_room_for_as_many_new_ones() {
-    let mut table = OwnerTable::with_capacity(100_000);
+    let mut table = OwnerTable::with_capacity(100_000).unwrap();
     let capacity = table.capacity();
     let mut live = fill(&mut table, 0, capacity);
     for round in 1..20 {
@@ -342,7 +342,7 @@ fn expired_owners_make_room_for_as_many_new_ones() {
 
 #[test]
 fn a_table_above_its_capacity_keeps_the_newest() {
-    let mut table = OwnerTable::with_capacity(100_000);
+    let mut table = OwnerTable::with_capacity(100_000).unwrap();
     let capacity = table.capacity();
     let owners = fill(&mut table, 0, 4 * capacity);
     let eighths: Vec<f64> = owners.chunks(owners.len() / 32 + 1).map(|part| kept(&table, part)).collect();
@@ -356,7 +356,7 @@ fn a_table_above_its_capacity_keeps_the_newest() {
 /// one half with the owner's text has votes in two.
 #[test]
 fn votes_tell_where_in_the_owners_text_they_lie() {
-    let mut table = OwnerTable::with_capacity(100_000);
+    let mut table = OwnerTable::with_capacity(100_000).unwrap();
     let owners = fill(&mut table, 0, 90_000);
     let (added, all) = &owners[700];
     assert_eq!(added.stored, [12; PARTS]);
@@ -372,7 +372,7 @@ fn absent_features_cast_the_predicted_false_votes() {
     const ABSENT: u64 = 1_000_000;
     for load in [0.3, 0.7, OWNER_LOAD] {
         let bytes = owner_table_bytes(20_000, FEATURES as u64, load).unwrap();
-        let mut table = OwnerTable::with_bytes(bytes as usize);
+        let mut table = OwnerTable::with_bytes(bytes as usize).unwrap();
         fill(&mut table, 0, 20_000 * FEATURES as u64);
         assert!((table.load() / load - 1.0).abs() < 1e-3);
         let mut votes = Votes::new();
@@ -397,7 +397,7 @@ fn a_million_owners_of_32_features_are_found_in_a_table_without_parts() {
     const SHINGLES: usize = 32;
     const { assert!(OWNERS > OWNERS_LIVE_MAX && OWNERS < OWNERS_WITHOUT_PARTS_LIVE_MAX) };
     let bytes = owner_table_bytes(OWNERS, SHINGLES as u64, OWNER_LOAD).unwrap();
-    let mut table = OwnerTable::without_parts(bytes as usize);
+    let mut table = OwnerTable::without_parts(bytes as usize).unwrap();
     let shingles = |owner: u64| keys(owner * SHINGLES as u64, SHINGLES as u64);
     for number in 1..=OWNERS {
         let features: Vec<_> = features(&shingles(number));

@@ -58,16 +58,16 @@ proptest! {
     fn membership_filters_find_all_and_merge_to_the_union(
         ours in fingerprints(300), theirs in fingerprints(300), k in 1..=16u32, bits in 32..=64u32, lines in 1..20usize,
     ) {
-        assert_membership(&OneLineFilter::new(lines, k, bits, KEY_ID), &ours, &theirs);
-        let hash = FingerprintHash::new(lines as u64 * 100 + 1, k, bits, KEY_ID);
-        assert_membership(&ClassicalFilter::new(hash), &ours, &theirs);
+        assert_membership(&OneLineFilter::new(lines, k, bits, KEY_ID).unwrap(), &ours, &theirs);
+        let hash = FingerprintHash::new(lines as u64 * 100 + 1, k, bits, KEY_ID).unwrap();
+        assert_membership(&ClassicalFilter::new(hash).unwrap(), &ours, &theirs);
     }
 
     #[test]
     fn a_pair_answers_the_same_in_either_order(
         reported in fingerprints(100), revoked in fingerprints(100), asked in fingerprints(400),
     ) {
-        let empty = OneLineFilter::new(50, 6, 64, KEY_ID);
+        let empty = OneLineFilter::new(50, 6, 64, KEY_ID).unwrap();
         let mut asked = asked;
         asked.extend(reported.iter().chain(&revoked));
         let answers = [LookupOrder::SpamFirst, LookupOrder::RevokedFirst].map(|order| {
@@ -87,7 +87,7 @@ proptest! {
     fn one_line_counts_never_count_too_low(
         keys in fingerprints(60), amounts in vec(prop_oneof![0..3u32, 10..20u32, 100..300_000u32], 240), lines in 1..6usize,
     ) {
-        let mut servers = [(); 3].map(|()| OneLineCounts::new(lines, KEY_ID));
+        let mut servers = [(); 3].map(|()| OneLineCounts::new(lines, KEY_ID).unwrap());
         let mut truth: HashMap<Fingerprint, u64> = HashMap::new();
         // Rounds of insertions at three servers. Each round ends with a merge into the first server's filter, which
         // then continues counting.
@@ -103,7 +103,7 @@ proptest! {
             for (key, &count) in &truth {
                 prop_assert!(u64::from(first.count(key)) >= count, "{} of {count}", first.count(key));
             }
-            (*second, *third) = (OneLineCounts::new(lines, KEY_ID), OneLineCounts::new(lines, KEY_ID));
+            (*second, *third) = (OneLineCounts::new(lines, KEY_ID).unwrap(), OneLineCounts::new(lines, KEY_ID).unwrap());
         }
     }
 
@@ -111,7 +111,7 @@ proptest! {
     fn insert_many_equals_repeated_inserts(
         keys in fingerprints(40), amounts in vec(prop_oneof![9 => 0..60u32, 1 => 131_060..131_080u32], 40),
     ) {
-        let (mut many, mut single) = (OneLineCounts::new(2, KEY_ID), OneLineCounts::new(2, KEY_ID));
+        let (mut many, mut single) = (OneLineCounts::new(2, KEY_ID).unwrap(), OneLineCounts::new(2, KEY_ID).unwrap());
         for (key, &amount) in keys.iter().zip(&amounts) {
             many.insert_many(key, amount);
             single.insert_batch(&vec![*key; amount as usize]);
@@ -126,7 +126,7 @@ proptest! {
         lines in 1..5usize, step in 0..4usize,
     ) {
         prop_assume!(!keys.is_empty());
-        let mut ring = CountsRing::new(lines, KEY_ID, 0);
+        let mut ring = CountsRing::new(lines, KEY_ID, 0).unwrap();
         (0..7).for_each(|_| ring.advance());
         let mut truth: HashMap<(Fingerprint, u64), u64> = HashMap::new();
         for (key, epoch, amount) in &events {
@@ -148,9 +148,9 @@ proptest! {
 
     #[test]
     fn rings_forget_whole_generations_and_nothing_else(batches in vec(fingerprints(40), 1..24), step in 0..9usize) {
-        let mut set = MembershipRing::new(9, 40, KEY_ID, 0);
-        let mut staged = StagedRing::new(9, KEY_ID, 0);
-        let mut counts = CountsRing::new(9, KEY_ID, 0);
+        let mut set = MembershipRing::new(9, 40, KEY_ID, 0).unwrap();
+        let mut staged = StagedRing::new(9, KEY_ID, 0).unwrap();
+        let mut counts = CountsRing::new(9, KEY_ID, 0).unwrap();
         for (epoch, batch) in batches.iter().enumerate() {
             set.insert_batch(batch);
             staged.insert_batch(batch);
@@ -191,12 +191,16 @@ fn batches_on_large_filters_equal_single_checks() {
         assert!(found[..stored.len()].iter().all(|&found| found));
         assert!(asked.iter().zip(found).all(|(key, found)| filter.contains(key) == found));
     }
-    check(OneLineFilter::new(lines, 6, 64, KEY_ID), stored, asked);
-    check(ClassicalFilter::new(FingerprintHash::new(lines as u64 * 512, 7, 64, KEY_ID)), stored, asked);
+    check(OneLineFilter::new(lines, 6, 64, KEY_ID).unwrap(), stored, asked);
+    check(
+        ClassicalFilter::new(FingerprintHash::new(lines as u64 * 512, 7, 64, KEY_ID).unwrap()).unwrap(),
+        stored,
+        asked,
+    );
 
-    let hash = FingerprintHash::new(lines as u64 * 128, 5, 64, KEY_ID);
+    let hash = FingerprintHash::new(lines as u64 * 128, 5, 64, KEY_ID).unwrap();
     let mut classical = CountingFilter::new(hash, Extension::Refined, 4).unwrap();
-    let mut one_line = OneLineCounts::new(lines, KEY_ID);
+    let mut one_line = OneLineCounts::new(lines, KEY_ID).unwrap();
     classical.insert_batch(stored);
     one_line.insert_batch(stored);
     let mut found = vec![0; asked.len()];

@@ -78,9 +78,9 @@ fn classical_filters_keep_the_rate_of_equation_1() {
     for size in [100].into_iter().chain(SIZES) {
         for rate in [1e-2, 1e-3, 1e-4, 1e-5] {
             let plan = MembershipPlan::new(Layout::Classical, size, Goal::Rate(rate)).unwrap();
-            let hash = FingerprintHash::new(plan.cells, plan.hashes, plan.fingerprint_bits, KeyId(0));
+            let hash = FingerprintHash::new(plan.cells, plan.hashes, plan.fingerprint_bits, KeyId(0)).unwrap();
             let found = absent_found(size, |start, absent| {
-                fill_and_check(ClassicalFilter::new(hash.clone()), &keys(start, size), absent)
+                fill_and_check(ClassicalFilter::new(hash.clone()).unwrap(), &keys(start, size), absent)
             });
             assert_rate(&format!("classical, {size} keys"), found, plan.false_positive_rate);
         }
@@ -93,7 +93,7 @@ fn one_line_filters_keep_their_planned_rate() {
         for rate in [1e-2, 1e-3, 1e-4] {
             let plan = MembershipPlan::new(Layout::OneLine, size, Goal::Rate(rate)).unwrap();
             let found = absent_found(size, |start, absent| {
-                let filter = OneLineFilter::from_plan(&plan, KeyId(0));
+                let filter = OneLineFilter::from_plan(&plan, KeyId(0)).unwrap();
                 fill_and_check(filter, &keys(start, size), absent)
             });
             assert_rate(&format!("one line, {size} keys, k = {}", plan.hashes), found, plan.false_positive_rate);
@@ -107,7 +107,7 @@ fn one_line_counts_have_the_planned_false_positive_rate() {
         for keys_per_line in [8, 16] {
             let lines = size / keys_per_line;
             let found = absent_found(size, |start, absent| {
-                let mut counts = OneLineCounts::new(lines as usize, KeyId(0));
+                let mut counts = OneLineCounts::new(lines as usize, KeyId(0)).unwrap();
                 counts.insert_batch(&keys(start, size));
                 let mut found = vec![0; absent.len()];
                 counts.count_batch(absent, &mut found);
@@ -123,7 +123,7 @@ fn rings_keep_their_planned_rate_over_the_window() {
     for size in SIZES {
         let lines = ring_lines_for_rate(size, 1e-2).unwrap();
         let found = absent_found(size, |start, absent| {
-            let mut ring = MembershipRing::new(lines as usize, fingerprint_bits(8 * size, 1e-2), KeyId(0), 0);
+            let mut ring = MembershipRing::new(lines as usize, fingerprint_bits(8 * size, 1e-2), KeyId(0), 0).unwrap();
             for epoch in 0..8 {
                 if epoch > 0 {
                     ring.advance();
@@ -143,7 +143,7 @@ fn staged_rings_keep_their_planned_rate_over_the_window_under_either_width() {
     for (size, (width, key)) in SIZES.into_iter().flat_map(|size| WIDTHS.map(|width| (size, width))) {
         let lines = staged_ring_lines_for_rate(size, RING_GENERATIONS, 1e-4).unwrap();
         let found = absent_found_under(&key, size, |start, absent| {
-            let mut ring = StagedRing::new(lines as usize, KeyId(0), 0);
+            let mut ring = StagedRing::new(lines as usize, KeyId(0), 0).unwrap();
             for epoch in 0..8 {
                 ring.advance();
                 ring.insert_batch(&keys_under(&key, start + (epoch << 24), size));
@@ -164,7 +164,7 @@ fn rings_of_counts_read_above_0_for_the_unseen_at_the_planned_rate_under_either_
         for rate in [1e-2, 1e-3] {
             let lines = counts_ring_lines_for_rate(size, 7, rate).unwrap();
             let found = absent_found_under(&key, size, |start, absent| {
-                let mut ring = CountsRing::new(lines as usize, KeyId(0), 0);
+                let mut ring = CountsRing::new(lines as usize, KeyId(0), 0).unwrap();
                 for epoch in 0..7 {
                     ring.advance();
                     ring.insert_batch(&keys_under(&key, start + (epoch << 24), size));
@@ -196,7 +196,7 @@ fn wrong_counts_of_a_ring_are_fewer_than_unseen_keys_that_read_above_0() {
 
 /// Returns the number of `keys` with a wrong count in one generation. Each key arrives 1 to 8 times, in rounds.
 fn wrong_counts(keys: &[Fingerprint], lines: u64) -> usize {
-    let mut ring = CountsRing::new(lines as usize, KeyId(0), 0);
+    let mut ring = CountsRing::new(lines as usize, KeyId(0), 0).unwrap();
     (0..8)
         .for_each(|round| ring.insert_batch(&keys.iter().copied().skip(round).step_by(round + 1).collect::<Vec<_>>()));
     let truth = |i: usize| (0..8).filter(|round| i >= *round && (i - round).is_multiple_of(*round + 1)).count() as u32;

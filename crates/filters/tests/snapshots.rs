@@ -46,7 +46,7 @@ trait Subject: Snapshot + Clone + PartialEq + std::fmt::Debug {
 
 impl Subject for OneLineFilter {
     fn empty() -> Self {
-        Self::new(23, 7, 50, KEY_ID)
+        Self::new(23, 7, 50, KEY_ID).unwrap()
     }
 
     fn change(&mut self, Change { what, start, amount }: Change) {
@@ -88,7 +88,7 @@ macro_rules! change_ring {
 
 impl Subject for MembershipRing {
     fn empty() -> Self {
-        Self::new(29, 64, KEY_ID, 3)
+        Self::new(29, 64, KEY_ID, 3).unwrap()
     }
 
     fn change(&mut self, change: Change) {
@@ -103,7 +103,7 @@ impl Subject for MembershipRing {
 
 impl Subject for StagedRing {
     fn empty() -> Self {
-        Self::new(17, KEY_ID, 3)
+        Self::new(17, KEY_ID, 3).unwrap()
     }
 
     fn change(&mut self, change: Change) {
@@ -118,7 +118,7 @@ impl Subject for StagedRing {
 
 impl Subject for CountsRing {
     fn empty() -> Self {
-        Self::new(19, KEY_ID, 3)
+        Self::new(19, KEY_ID, 3).unwrap()
     }
 
     fn change(&mut self, Change { what, start, amount }: Change) {
@@ -163,7 +163,7 @@ fn ask_table<const BITS: u32>(table: &OwnerTable<BITS>) {
 
 impl Subject for OwnerTable {
     fn empty() -> Self {
-        Self::with_bytes(30 * 64)
+        Self::with_bytes(30 * 64).unwrap()
     }
 
     fn change(&mut self, change: Change) {
@@ -177,7 +177,7 @@ impl Subject for OwnerTable {
 
 impl Subject for OwnerTable<22> {
     fn empty() -> Self {
-        Self::without_parts(30 * 64)
+        Self::without_parts(30 * 64).unwrap()
     }
 
     fn change(&mut self, change: Change) {
@@ -327,7 +327,7 @@ fn a_snapshot_of_another_structure_is_rejected_by_name() {
 
 #[test]
 fn only_lines_that_change_before_their_turn_are_kept_twice() {
-    let mut ring = MembershipRing::new(1000, 64, KEY_ID, 0);
+    let mut ring = MembershipRing::new(1000, 64, KEY_ID, 0).unwrap();
     let mut bytes = Vec::new();
     ring.begin_snapshot(&mut bytes);
     assert_eq!(ring.logged_lines(), 0);

@@ -23,17 +23,17 @@ pub(crate) fn fuzz(input: &[u8]) {
 /// Returns small filters of all kinds, with cells that straddle words, and with more than one block.
 fn empty(shape: u8) -> StoredFilter {
     let key_id = key().id();
-    let hash = |cells, hashes| FingerprintHash::new(cells, hashes, 40, key_id);
+    let hash = |cells, hashes| FingerprintHash::new(cells, hashes, 40, key_id).unwrap();
     let counting = |cells, bits| CountingFilter::new(hash(cells, 3), Extension::Refined, bits).expect("a valid shape");
     match shape % 8 {
-        0 => StoredFilter::OneLineMembership(OneLineFilter::new(3, 6, 32, key_id)),
-        1 => StoredFilter::OneLineMembership(OneLineFilter::new(600, 16, 64, key_id)),
-        2 => StoredFilter::ClassicalMembership(ClassicalFilter::new(hash(1003, 5))),
-        3 => StoredFilter::ClassicalMembership(ClassicalFilter::new(hash(300_001, 2))),
+        0 => StoredFilter::OneLineMembership(OneLineFilter::new(3, 6, 32, key_id).unwrap()),
+        1 => StoredFilter::OneLineMembership(OneLineFilter::new(600, 16, 64, key_id).unwrap()),
+        2 => StoredFilter::ClassicalMembership(ClassicalFilter::new(hash(1003, 5)).unwrap()),
+        3 => StoredFilter::ClassicalMembership(ClassicalFilter::new(hash(300_001, 2)).unwrap()),
         4 => StoredFilter::ClassicalCounts(counting(500, 4)),
         5 => StoredFilter::ClassicalCounts(counting(40_001, 11)),
-        6 => StoredFilter::OneLineCounts(OneLineCounts::new(2, key_id)),
-        _ => StoredFilter::OneLineCounts(OneLineCounts::new(600, key_id)),
+        6 => StoredFilter::OneLineCounts(OneLineCounts::new(2, key_id).unwrap()),
+        _ => StoredFilter::OneLineCounts(OneLineCounts::new(600, key_id).unwrap()),
     }
 }
 

@@ -176,7 +176,8 @@ impl<'a> Round<'a> {
         random(self.options.seed, self.number, Purpose::Functions).fill_bytes(&mut key);
         let key = FingerprintKey::new(key);
         let fingerprints: Arc<[_]> = self.keys.iter().map(|x| key.fingerprint(&x.to_le_bytes())).collect();
-        let counts = OneLineCounts::new(self.options.lines() as usize, key.id());
+        let counts =
+            OneLineCounts::new(self.options.lines() as usize, key.id()).unwrap_or_else(|error| panic!("{error}"));
         self.count(&OneLine { counts, fingerprints }, systems);
     }
 

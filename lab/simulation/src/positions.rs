@@ -90,7 +90,8 @@ impl PositionTable {
                 random.fill_bytes(&mut key);
                 let key = FingerprintKey::new(key);
                 let fingerprints: Vec<_> = keys.iter().map(|x| key.fingerprint(&x.to_le_bytes())).collect();
-                Self::new(&FingerprintHash::new(cells, hashes, FINGERPRINT_BITS, key.id()), &fingerprints)
+                let hash = FingerprintHash::new(cells, hashes, FINGERPRINT_BITS, key.id());
+                Self::new(&hash.unwrap_or_else(|error| panic!("{error}")), &fingerprints)
             }
             Family::RemappedDigest => {
                 let hash = RemappedDigest::draw(Digest::Md5, hashes, cells, word);

@@ -43,7 +43,7 @@ fn main() {
 }
 
 fn measure<C: Cells>(keys: u64, arrivals: &[Fingerprint], name: &str, empty: &C, memory: impl Fn(&C) -> (u64, u64)) {
-    let hash = FingerprintHash::new(empty.len(), HASHES, 64, KeyId(0));
+    let hash = FingerprintHash::new(empty.len(), HASHES, 64, KeyId(0)).unwrap();
     let all: Vec<_> = (0..keys).map(key).collect();
     let mut found = vec![0; all.len()];
     let (mut insertion, mut count) = (0.0, 0.0);

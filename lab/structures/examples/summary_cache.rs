@@ -100,7 +100,7 @@ fn print(cells: u64, percent: f64, cost: &Cost, always: &Cost) {
 /// the keys have changed.
 fn run(cells: u64, percent: f64) -> Result<Cost, Box<dyn Error>> {
     let key = FingerprintKey::new([1; 16]);
-    let hash = FingerprintHash::new(cells * LISTED, HASHES, 48, key.id());
+    let hash = FingerprintHash::new(cells * LISTED, HASHES, 48, key.id()).unwrap();
     let (mut here, mut there) = (Summary::new(hash.clone())?, Published::new(hash)?);
     let fingerprint = |number: u64| key.fingerprint(&number.to_le_bytes());
     let mut listed: VecDeque<Fingerprint> = (0..LISTED).map(fingerprint).collect();

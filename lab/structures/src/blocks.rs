@@ -26,7 +26,7 @@
 //!
 //! let key = FingerprintKey::new([7; 16]); // use 16 random bytes in production
 //! let shape = BlockShape::new(16, 4)?;
-//! let mut filter = BlockFilter::new(Digester::new(&key, shape), OneLineFilter::new(100, 6, 64, key.id()));
+//! let mut filter = BlockFilter::new(Digester::new(&key, shape), OneLineFilter::new(100, 6, 64, key.id()).unwrap());
 //! filter.insert(b"It was the best of times, it was the worst of times, it was the age of wisdom", Label::Offset);
 //!
 //! let runs = filter.search(b"of times, it was the worst of times, it was", Label::Offset, 2)?;

@@ -18,7 +18,7 @@
 //! use bruit_structures::summary::{Published, Summary};
 //!
 //! let key = FingerprintKey::new([7; 16]);
-//! let hash = FingerprintHash::new(10_000, 4, 40, key.id());
+//! let hash = FingerprintHash::new(10_000, 4, 40, key.id()).unwrap();
 //! let mut here = Summary::new(hash.clone())?;
 //! let mut there = Published::new(hash)?;
 //!
@@ -179,7 +179,7 @@ impl<H: HashFamily> Published<H> {
     /// The same as for [`Summary::new`].
     pub fn new(hash: H) -> Result<Self, ShapeError> {
         ensure_cells(&hash)?;
-        Ok(Self { bits: ClassicalFilter::new(hash), applied: 0 })
+        Ok(Self { bits: ClassicalFilter::new(hash)?, applied: 0 })
     }
 
     /// Applies the next update.
@@ -299,7 +299,7 @@ mod tests {
     use bruit_filters::hash::FingerprintHash;
 
     fn hash(cells: u64, hashes: u32) -> FingerprintHash {
-        FingerprintHash::new(cells, hashes, 48, FingerprintKey::new([7; 16]).id())
+        FingerprintHash::new(cells, hashes, 48, FingerprintKey::new([7; 16]).id()).unwrap()
     }
 
     fn keys(range: std::ops::Range<u32>) -> Vec<bruit_filters::Fingerprint> {
@@ -309,7 +309,7 @@ mod tests {
 
     /// Returns the bits of a summary, computed from all counts.
     fn bits(summary: &Summary<FingerprintHash>, of: &FingerprintHash) -> ClassicalFilter<FingerprintHash> {
-        let mut bits = ClassicalFilter::new(of.clone());
+        let mut bits = ClassicalFilter::new(of.clone()).unwrap();
         for (cell, _) in (0..).zip(summary.counts().cells().values()).filter(|&(_, value)| value > 0) {
             bits.words_mut()[cell / 64] |= 1 << (cell % 64);
         }

@@ -16,7 +16,10 @@ type Classical = BlockFilter<ClassicalFilter<FingerprintHash>>;
 fn classical(block_bytes: u32, levels: u32, cells: u64, hashes: u32, key: u64) -> Classical {
     let key = FingerprintKey::new(std::array::from_fn(|i| key.to_le_bytes()[i % 8]));
     let digester = Digester::new(&key, BlockShape::new(block_bytes, levels).unwrap());
-    BlockFilter::new(digester, ClassicalFilter::new(FingerprintHash::new(cells, hashes, 64, key.id())))
+    BlockFilter::new(
+        digester,
+        ClassicalFilter::new(FingerprintHash::new(cells, hashes, 64, key.id()).unwrap()).unwrap(),
+    )
 }
 
 /// Returns a filter so large that it has practically no false positives.
@@ -242,7 +245,7 @@ fn the_probability_of_any_stays_one() {
 fn one_line_filters_hold_blocks_as_well() {
     let key = FingerprintKey::new([1; 16]);
     let digester = Digester::new(&key, BlockShape::new(32, 6).unwrap());
-    let mut filter = BlockFilter::new(digester, OneLineFilter::new(1000, 6, 64, KeyId(0)));
+    let mut filter = BlockFilter::new(digester, OneLineFilter::new(1000, 6, 64, KeyId(0)).unwrap());
     let payload = Random(5).bytes(1460);
     filter.insert(&payload, Label::Offset);
     let run = filter.search(&payload[70..326], Label::Offset, 2).unwrap()[0];

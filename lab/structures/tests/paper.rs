@@ -62,7 +62,7 @@ mod slides {
     #[test]
     fn ten_bits_hold_two_keys_and_one_false_positive() {
         assert_eq!(values(&example(1)), [0, 1, 0, 0, 1, 1, 0, 0, 1, 1]);
-        let mut filter = ClassicalFilter::new(Given { cells: 10 });
+        let mut filter = ClassicalFilter::new(Given { cells: 10 }).unwrap();
         filter.insert_batch(&[X0, X1]);
         assert_eq!(filter.ones(), 5);
         assert!(filter.contains(&X0) && filter.contains(&X1));

@@ -25,7 +25,7 @@ fn key(number: u64) -> Fingerprint {
 }
 
 fn single(lines: usize, groups: u32) -> SpaceCodeFilter<OneLineFilter> {
-    SpaceCodeFilter::new(OneLineFilter::new(lines, 6, 64, KeyId(0)), groups)
+    SpaceCodeFilter::new(OneLineFilter::new(lines, 6, 64, KeyId(0)).unwrap(), groups)
 }
 
 fn insert(filter: &mut MultiResolutionFilter<OneLineFilter>, key: Fingerprint, times: usize, draws: &mut Draws) {
@@ -215,8 +215,8 @@ fn batches_equal_single_insertions() {
 
 #[test]
 fn the_classical_layout_gives_the_same_estimates() {
-    let hash = || FingerprintHash::new(50_000, 6, 64, KeyId(0));
-    let mut filter = MultiResolutionFilter::new((0..4).map(|_| ClassicalFilter::new(hash())), 32);
+    let hash = || FingerprintHash::new(50_000, 6, 64, KeyId(0)).unwrap();
+    let mut filter = MultiResolutionFilter::new((0..4).map(|_| ClassicalFilter::new(hash()).unwrap()), 32);
     let arrivals: Vec<_> = Draws(9).take(500).map(|draw| Arrival { key: key(1), draw }).collect();
     filter.insert_batch(&arrivals);
     let estimate = filter.estimator().estimate(&key(1));

@@ -9,7 +9,7 @@ use bruit_filters::bloom::{ClassicalFilter, OneLineFilter};
 use bruit_filters::counting::{CELL_BITS_MAX, CountingFilter, Extension, OneLineCounts};
 use bruit_filters::file::{self, FilterFile, History, Label, Origin, Stored as _, StoredFilter};
 use bruit_filters::hash::FingerprintHash;
-use bruit_filters::sizing::{CountingPlan, Goal, Layout, MembershipPlan, SizingError};
+use bruit_filters::sizing::{CountingPlan, Goal, Layout, MembershipPlan};
 
 use super::pair::revoked_path;
 use super::storage::{open_filter, payload_bytes};
@@ -136,7 +136,8 @@ fn make_like(path: &Path) -> Result<NewFilter, Failure> {
     let (header, key) = file::read_header(&mut input).map_err(|error| bad_file(path, error))?;
     ensure_memory("a filter", header.payload_bytes()).map_err(|what| bad_file(path, what))?;
     let label = Label { generation: header.generation, key };
-    Ok((StoredFilter::empty(&header), label, format!("like {}", path.display())))
+    let empty = StoredFilter::empty(&header).map_err(|error| bad_file(path, error))?;
+    Ok((empty, label, format!("like {}", path.display())))
 }
 
 fn make(arguments: &FilterCreateArgs) -> Result<NewFilter, Failure> {
@@ -202,11 +203,11 @@ fn membership(layout: Layout, signatures: u64, goal: Goal, key_id: KeyId) -> Res
             if plan.bytes / 64 > u32::MAX.into() {
                 return Err("one-line filters are limited to 256 GiB; use --layout classical".into());
             }
-            StoredFilter::OneLineMembership(OneLineFilter::from_plan(&plan, key_id))
+            StoredFilter::OneLineMembership(OneLineFilter::from_plan(&plan, key_id).map_err(as_text)?)
         }
         _ => {
             let hash = FingerprintHash::new(plan.cells, plan.hashes, plan.fingerprint_bits, key_id);
-            StoredFilter::ClassicalMembership(ClassicalFilter::new(hash))
+            StoredFilter::ClassicalMembership(ClassicalFilter::new(hash.map_err(as_text)?).map_err(as_text)?)
         }
     };
     Ok((filter, plan.false_positive_rate))
@@ -223,17 +224,17 @@ fn counts(wanted: CountingOptions, signatures: u64, goal: Goal, key_id: KeyId) -
         Some(lines) => {
             let lines =
                 u32::try_from(lines).map_err(|_| "one-line counts are limited to 256 GiB; use --layout classical")?;
-            StoredFilter::OneLineCounts(OneLineCounts::new(lines as usize, key_id))
+            StoredFilter::OneLineCounts(OneLineCounts::new(lines as usize, key_id).map_err(as_text)?)
         }
         None => {
             let hash = FingerprintHash::new(plan.cells, plan.hashes, plan.fingerprint_bits, key_id);
-            let filter = CountingFilter::new(hash, wanted.extension, plan.cell_bits);
-            StoredFilter::ClassicalCounts(filter.map_err(|error| error.to_string())?)
+            let filter = CountingFilter::new(hash.map_err(as_text)?, wanted.extension, plan.cell_bits);
+            StoredFilter::ClassicalCounts(filter.map_err(as_text)?)
         }
     };
     Ok((filter, plan.false_positive_rate))
 }
 
-fn as_text(error: SizingError) -> String {
+fn as_text(error: impl std::error::Error) -> String {
     error.to_string()
 }

@@ -394,7 +394,8 @@ impl Engine {
     fn restore_shingles(&mut self, reader: &mut Reader<'_>, input: &mut dyn Read) -> Result<(), RestoreError> {
         restore_within(self.shingles.table_mut(), "table of shingles", OwnerTableWithoutParts::bytes, input)?;
         let key = self.realm.key().clone();
-        let table = std::mem::replace(self.shingles.table_mut(), OwnerTableWithoutParts::without_parts(0));
+        let placeholder = OwnerTableWithoutParts::without_parts(0).map_err(std::io::Error::from)?;
+        let table = std::mem::replace(self.shingles.table_mut(), placeholder);
         let records = records_within(self.plan.shingle_bytes);
         self.shingles = Shingles::decode_records(key, records, LIVE_GENERATIONS, table, reader)?;
         Ok(())

@@ -74,7 +74,7 @@ fn takes_room(features: &[Fingerprint]) -> bool {
 
 impl Generation {
     fn new(messages: u64, key_id: KeyId) -> Result<Self, OutOfMemory> {
-        let filter = || OneLineFilter::try_from_plan(&plan(messages), key_id).map_err(failed_allocation);
+        let filter = || OneLineFilter::from_plan(&plan(messages), key_id).map_err(failed_allocation);
         Ok(Self { good: filter()?, seen: filter()?, left: messages })
     }
 }

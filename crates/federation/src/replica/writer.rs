@@ -169,7 +169,7 @@ impl ReplicaFile {
     fn begin_next(&mut self, index: usize, epoch: u64) -> Result<(), ReplicaError> {
         let key_id = self.front.realm.key().id();
         if let Some(ring) = self.rings.get_mut(index) {
-            ring.skip_to(epoch, key_id);
+            ring.skip_to(epoch, key_id).map_err(ReplicaError::io("clear", &self.path))?;
             ring.changed.fill(true);
         }
         // Clear the lane in the file before the slot marks it as live.
@@ -251,12 +251,13 @@ impl PagedRing {
     }
 
     /// Clears the ring if none of its generations is live at `epoch`.
-    fn skip_to(&mut self, epoch: u64, key_id: KeyId) {
+    fn skip_to(&mut self, epoch: u64, key_id: KeyId) -> io::Result<()> {
         if epoch.saturating_sub(self.shape.epoch) >= u64::from(GENERATIONS) {
-            self.ring = MembershipRing::new(self.shape.lines, FINGERPRINT_BITS, key_id, epoch);
+            self.ring = MembershipRing::new(self.shape.lines, FINGERPRINT_BITS, key_id, epoch)?;
             self.ring.expire(usize::MAX);
             self.shape.epoch = epoch;
         }
+        Ok(())
     }
 
     fn advance(&mut self) {

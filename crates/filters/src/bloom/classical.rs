@@ -1,10 +1,10 @@
 //! The classical layout: k positions anywhere in m bits.
 
 use super::{MembershipFilter, count_ones, or_words};
-use crate::Mismatch;
 use crate::hash::HashFamily;
 use crate::kernels::{Step, is_cached, look_ahead, prefetch_line};
 use crate::lines::{LINE_BITS, Lines};
+use crate::{Mismatch, OutOfMemory};
 
 /// A Bloom filter as Bloom described it, over any hash family.
 ///
@@ -14,7 +14,7 @@ use crate::lines::{LINE_BITS, Lines};
 /// use bruit_filters::FingerprintKey;
 ///
 /// let key = FingerprintKey::new([1; 16]);
-/// let mut filter = ClassicalFilter::new(FingerprintHash::new(10_000, 7, 40, key.id()));
+/// let mut filter = ClassicalFilter::new(FingerprintHash::new(10_000, 7, 40, key.id()).unwrap()).unwrap();
 /// filter.insert(&key.fingerprint(b"known spam"));
 /// assert!(filter.contains(&key.fingerprint(b"known spam")));
 /// assert!(!filter.contains(&key.fingerprint(b"a letter")));
@@ -27,10 +27,12 @@ pub struct ClassicalFilter<H> {
 
 impl<H: HashFamily> ClassicalFilter<H> {
     /// Creates an empty filter of [`hash.cells()`](HashFamily::cells) bits.
-    #[must_use]
-    pub fn new(hash: H) -> Self {
-        let lines = Lines::for_bits(hash.cells());
-        Self { hash, lines }
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn new(hash: H) -> Result<Self, OutOfMemory> {
+        let lines = Lines::for_bits(hash.cells())?;
+        Ok(Self { hash, lines })
     }
 
     /// Returns the hash functions.

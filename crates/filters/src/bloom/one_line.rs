@@ -23,7 +23,7 @@ use crate::{CreateError, Fingerprint, KeyId, Mismatch};
 ///
 /// let key = FingerprintKey::new([1; 16]);
 /// let plan = MembershipPlan::new(Layout::OneLine, 1000, Goal::Rate(0.01))?;
-/// let mut filter = OneLineFilter::from_plan(&plan, key.id());
+/// let mut filter = OneLineFilter::from_plan(&plan, key.id()).unwrap();
 /// let keys: Vec<_> = (0..1000u32).map(|i| key.fingerprint(&i.to_le_bytes())).collect();
 /// filter.insert_batch(&keys);
 ///
@@ -47,45 +47,26 @@ pub struct OneLineFilter {
 impl OneLineFilter {
     /// Creates an empty filter of `lines` lines with k = `hashes`; see [`crate::sizing`] for how to choose them.
     ///
-    /// # Panics
-    /// If `lines` is 0 or does not fit in 32 bits, `hashes` is outside 1..=[`ONE_LINE_HASHES_MAX`], or
-    /// `fingerprint_bits` is outside [`FINGERPRINT_BITS_MIN`]`..=`[`FINGERPRINT_BITS_MAX`].
-    #[must_use]
-    pub fn new(lines: usize, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Self {
-        Self::try_new(lines, hashes, fingerprint_bits, key_id).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Like [`new`](Self::new), but returns an error instead of panicking.
-    ///
     /// # Errors
     /// [`CreateError`] if a parameter is out of range or the memory cannot be allocated.
-    pub fn try_new(lines: usize, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Result<Self, CreateError> {
+    pub fn new(lines: usize, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Result<Self, CreateError> {
         let bits = FINGERPRINT_BITS_MIN.into()..=FINGERPRINT_BITS_MAX.into();
         CreateError::check("the number of lines", lines as u64, 1..=LINES_MAX as u64)?;
         CreateError::check("the number of hash functions k", hashes.into(), 1..=ONE_LINE_HASHES_MAX.into())?;
         CreateError::check("the number of fingerprint bits", fingerprint_bits.into(), bits)?;
         let shape = Shape::new(hashes, fingerprint_bits);
-        Ok(Self { lines: Lines::try_new(lines)?, shape, fingerprint_bits, key_id, path: Path::best() })
+        Ok(Self { lines: Lines::new(lines)?, shape, fingerprint_bits, key_id, path: Path::best() })
     }
 
     /// Creates an empty filter of the planned size.
     ///
-    /// # Panics
-    /// If the plan is for the classical layout, or for 2^32 lines or more.
-    #[must_use]
-    pub fn from_plan(plan: &MembershipPlan, key_id: KeyId) -> Self {
-        Self::try_from_plan(plan, key_id).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Like [`from_plan`](Self::from_plan), but returns an error instead of panicking.
-    ///
     /// # Errors
     /// [`CreateError`] if the plan is for the classical layout or for 2^32 lines or more, or the memory cannot be
     /// allocated.
-    pub fn try_from_plan(plan: &MembershipPlan, key_id: KeyId) -> Result<Self, CreateError> {
+    pub fn from_plan(plan: &MembershipPlan, key_id: KeyId) -> Result<Self, CreateError> {
         let lines = plan.lines().ok_or(CreateError::ClassicalPlan)?;
         CreateError::check("the number of lines", lines, 1..=LINES_MAX as u64)?;
-        Self::try_new(lines as usize, plan.hashes, plan.fingerprint_bits, key_id)
+        Self::new(lines as usize, plan.hashes, plan.fingerprint_bits, key_id)
     }
 
     /// Returns k, the number of positions per key.
@@ -100,7 +81,8 @@ impl OneLineFilter {
         self.fingerprint_bits
     }
 
-    /// Returns a filter with the same keys in half as many lines, or `None` if the number of lines is odd.
+    /// Returns a filter with the same keys in half as many lines, or `None` if the number of lines is odd or the memory
+    /// cannot be allocated.
     ///
     /// Each pair of neighbouring lines is merged by OR. The result equals a filter of that size into which the same
     /// keys were inserted, because the line of a key scales with the number of lines.
@@ -110,7 +92,7 @@ impl OneLineFilter {
         if !rest.is_empty() || pairs.is_empty() {
             return None;
         }
-        let mut folded = Self::new(pairs.len(), self.hashes(), self.fingerprint_bits, self.key_id);
+        let mut folded = Self::new(pairs.len(), self.hashes(), self.fingerprint_bits, self.key_id).ok()?;
         for (line, [Line(first), Line(second)]) in folded.lines.changing_all().iter_mut().zip(pairs) {
             line.0 = std::array::from_fn(|word| first[word] | second[word]);
         }
@@ -233,7 +215,7 @@ impl Snapshot for OneLineFilter {
         let hashes = within_u32("the number of hash functions", hashes, 1..=ONE_LINE_HASHES_MAX)?;
         let bits = FINGERPRINT_BITS_MIN..=FINGERPRINT_BITS_MAX;
         let fingerprint_bits = within_u32("the number of fingerprint bits", fingerprint_bits, bits)?;
-        let mut filter = Self::try_new(lines, hashes, fingerprint_bits, KeyId(key_id)).map_err(io::Error::from)?;
+        let mut filter = Self::new(lines, hashes, fingerprint_bits, KeyId(key_id)).map_err(io::Error::from)?;
         filter.lines.read(input)?;
         Ok(filter)
     }
@@ -274,12 +256,15 @@ mod tests {
 
     #[test]
     fn filters_with_different_parameters_report_the_difference() {
-        let mut filter = OneLineFilter::new(10, 6, 40, KeyId(1));
+        let mut filter = OneLineFilter::new(10, 6, 40, KeyId(1)).unwrap();
         for (other, what) in [
-            (OneLineFilter::new(11, 6, 40, KeyId(1)), "the number of lines is 11, expected 10"),
-            (OneLineFilter::new(10, 7, 40, KeyId(1)), "the number of hash functions k is 7, expected 6"),
-            (OneLineFilter::new(10, 6, 41, KeyId(1)), "the number of fingerprint bits is 41, expected 40"),
-            (OneLineFilter::new(10, 6, 40, KeyId(2)), "the key id is 0000000000000002, expected 0000000000000001"),
+            (OneLineFilter::new(11, 6, 40, KeyId(1)).unwrap(), "the number of lines is 11, expected 10"),
+            (OneLineFilter::new(10, 7, 40, KeyId(1)).unwrap(), "the number of hash functions k is 7, expected 6"),
+            (OneLineFilter::new(10, 6, 41, KeyId(1)).unwrap(), "the number of fingerprint bits is 41, expected 40"),
+            (
+                OneLineFilter::new(10, 6, 40, KeyId(2)).unwrap(),
+                "the key id is 0000000000000002, expected 0000000000000001",
+            ),
         ] {
             let error = filter.merge(&other).unwrap_err().to_string();
             assert!(error.contains(what), "{error}");
@@ -288,8 +273,7 @@ mod tests {
 
     #[test]
     fn invalid_parameters_are_errors() {
-        let refused =
-            |lines, hashes, bits| OneLineFilter::try_new(lines, hashes, bits, KeyId(1)).unwrap_err().to_string();
+        let refused = |lines, hashes, bits| OneLineFilter::new(lines, hashes, bits, KeyId(1)).unwrap_err().to_string();
         assert_eq!(refused(0, 6, 40), "the number of lines must be 1 to 4294967295, not 0");
         assert_eq!(refused(1, 17, 40), "the number of hash functions k must be 1 to 16, not 17");
         assert_eq!(refused(1, 6, 31), "the number of fingerprint bits must be 32 to 64, not 31");
@@ -299,7 +283,7 @@ mod tests {
     fn a_folded_filter_is_the_one_that_smaller_memory_would_have_made() {
         let keys = test_keys(0, 5_000);
         let filled = |lines| {
-            let mut filter = OneLineFilter::new(lines, 6, 50, KeyId(1));
+            let mut filter = OneLineFilter::new(lines, 6, 50, KeyId(1)).unwrap();
             filter.insert_batch(&keys);
             filter
         };
@@ -310,7 +294,7 @@ mod tests {
     #[test]
     fn estimates_follow_what_was_inserted() {
         for hashes in [1, 2, 3, 6, 9, 16] {
-            let mut filter = OneLineFilter::new(2000, hashes, 64, KeyId(0));
+            let mut filter = OneLineFilter::new(2000, hashes, 64, KeyId(0)).unwrap();
             filter.insert_batch(&test_keys(0, 50_000));
             let keys = filter.estimated_keys();
             assert!((keys / 50_000.0 - 1.0).abs() < 0.02, "k = {hashes}: {keys} keys");

@@ -27,7 +27,7 @@ pub enum LookupOrder {
 /// use bruit_filters::FingerprintKey;
 ///
 /// let key = FingerprintKey::new([1; 16]);
-/// let empty = OneLineFilter::new(100, 6, 40, key.id());
+/// let empty = OneLineFilter::new(100, 6, 40, key.id()).unwrap();
 /// let mut pair = SpamPair::new(empty.clone(), empty, LookupOrder::SpamFirst);
 /// let newsletter = key.fingerprint(b"newsletter");
 /// pair.report(&newsletter);

@@ -7,10 +7,10 @@
 use std::fmt;
 
 use super::ShapeError;
-use crate::Mismatch;
 use crate::kernels::{is_cached, merge, prefetch_line};
 use crate::lines::{LINE_BITS, LINE_BYTES, Lines};
 use crate::mismatch::ensure_equal;
+use crate::{Mismatch, OutOfMemory};
 
 /// Maximum width of a cell, in bits.
 pub const CELL_BITS_MAX: u32 = 16;
@@ -127,16 +127,13 @@ impl PackedCells {
     /// Creates `cells` cells of `bits` bits, all zero.
     ///
     /// # Errors
-    /// If `bits` is outside `1..=`[`CELL_BITS_MAX`].
-    ///
-    /// # Panics
-    /// If the memory cannot be allocated.
+    /// If `bits` is outside `1..=`[`CELL_BITS_MAX`], or the memory cannot be allocated.
     pub fn new(cells: u64, bits: u32) -> Result<Self, ShapeError> {
         if !(1..=CELL_BITS_MAX).contains(&bits) {
             return Err(ShapeError::CellBits { bits });
         }
-        let total_bits = cells.checked_mul(u64::from(bits)).expect("a filter fits in the address space");
-        Ok(Self { cells, bits, lines: Lines::for_bits(total_bits) })
+        let total_bits = cells.checked_mul(u64::from(bits)).ok_or(OutOfMemory { bytes: u64::MAX })?;
+        Ok(Self { cells, bits, lines: Lines::for_bits(total_bits)? })
     }
 
     /// Returns the memory of the cells in bytes, a whole number of cache lines.
@@ -237,7 +234,11 @@ impl Cells for PackedCells {
     }
 
     fn zeroed(&self) -> Self {
-        Self { cells: self.cells, bits: self.bits, lines: Lines::new(self.lines.len()) }
+        Self {
+            cells: self.cells,
+            bits: self.bits,
+            lines: Lines::new(self.lines.len()).unwrap_or_else(|error| panic!("{error}")),
+        }
     }
 
     fn ensure_same(&self, other: &Self) -> Result<(), Mismatch> {

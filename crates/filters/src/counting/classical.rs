@@ -53,7 +53,7 @@ impl fmt::Display for Extension {
 /// use bruit_filters::FingerprintKey;
 ///
 /// let key = FingerprintKey::new([7; 16]);
-/// let hash = FingerprintHash::new(10_000, 4, 48, key.id());
+/// let hash = FingerprintHash::new(10_000, 4, 48, key.id()).unwrap();
 /// let mut ours = CountingFilter::new(hash, Extension::Refined, 4)?;
 /// let mut theirs = ours.clone();
 ///

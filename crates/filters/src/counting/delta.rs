@@ -43,7 +43,7 @@ impl<H: HashFamily + Clone, C: Cells> CountingFilter<H, C> {
     ///
     /// let key = FingerprintKey::new([7; 16]);
     /// let signature = key.fingerprint(b"42");
-    /// let hash = FingerprintHash::new(1000, 2, 40, key.id());
+    /// let hash = FingerprintHash::new(1000, 2, 40, key.id()).unwrap();
     /// let mut own = CountingFilter::new(hash, Extension::Refined, 6)?;
     /// own.insert(&signature);
     /// let sent = own.clone();

@@ -25,7 +25,7 @@ const RECORD_BYTES: usize = 24;
 /// use bruit_filters::FingerprintKey;
 ///
 /// let key = FingerprintKey::new([1; 16]);
-/// let mut counts = OneLineCounts::new(1000, key.id());
+/// let mut counts = OneLineCounts::new(1000, key.id()).unwrap();
 /// let bulk = key.fingerprint(b"buy now");
 /// counts.insert(&bulk);
 /// counts.insert_many(&bulk, 1_000_000);
@@ -42,20 +42,11 @@ pub struct OneLineCounts {
 impl OneLineCounts {
     /// Creates an empty filter of `lines` lines. One line for every 16 keys, or 32 bits per key, is usual.
     ///
-    /// # Panics
-    /// If `lines` is 0 or does not fit in 32 bits, or the memory cannot be allocated.
-    #[must_use]
-    pub fn new(lines: usize, key_id: KeyId) -> Self {
-        Self::try_new(lines, key_id).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Like [`new`](Self::new), but returns an error instead of panicking.
-    ///
     /// # Errors
     /// [`CreateError`] if `lines` is out of range or the memory cannot be allocated.
-    pub fn try_new(lines: usize, key_id: KeyId) -> Result<Self, CreateError> {
+    pub fn new(lines: usize, key_id: KeyId) -> Result<Self, CreateError> {
         CreateError::check("the number of lines", lines as u64, 1..=LINES_MAX as u64)?;
-        Ok(Self { lines: Lines::try_new(lines)?, spill: Spill::new(lines), key_id })
+        Ok(Self { lines: Lines::new(lines)?, spill: Spill::new(lines), key_id })
     }
 
     /// Counts one insertion of `key`.
@@ -172,7 +163,7 @@ mod tests {
         // The count moves from cells to an entry at 15, and from the entry to the spill table at 2^17.
         let key = test_keys(0, 1)[0];
         for boundary in [15, 1 << 17] {
-            let mut counts = OneLineCounts::new(10, KeyId(0));
+            let mut counts = OneLineCounts::new(10, KeyId(0)).unwrap();
             counts.insert_many(&key, boundary - 3);
             for count in boundary - 2..boundary + 3 {
                 counts.insert(&key);
@@ -187,7 +178,7 @@ mod tests {
     #[test]
     fn counts_saturate_at_their_maximum() {
         let key = test_keys(0, 1)[0];
-        let mut counts = OneLineCounts::new(10, KeyId(0));
+        let mut counts = OneLineCounts::new(10, KeyId(0)).unwrap();
         counts.insert_many(&key, u32::MAX);
         counts.insert_many(&key, 7);
         counts.insert(&key);
@@ -199,7 +190,7 @@ mod tests {
     #[test]
     fn a_full_spill_table_counts_too_high_not_too_low() {
         let keys = test_keys(0, 3000);
-        let mut counts = OneLineCounts::new(1, KeyId(0));
+        let mut counts = OneLineCounts::new(1, KeyId(0)).unwrap();
         for key in &keys {
             counts.insert_many(key, 20);
             counts.insert(key);

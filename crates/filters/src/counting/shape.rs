@@ -1,6 +1,7 @@
 //! Errors for invalid shapes of counting filters.
 
 use super::{CELL_BITS_MAX, HASHES_MAX};
+use crate::OutOfMemory;
 
 /// The reason why the requested shape of a counting filter, or of its cells, is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -26,4 +27,7 @@ pub enum ShapeError {
         /// m of the cells.
         cells: u64,
     },
+    /// The memory cannot be allocated.
+    #[error(transparent)]
+    OutOfMemory(#[from] OutOfMemory),
 }

@@ -102,7 +102,7 @@ impl Inserter {
 
     fn insert_anywhere<R: Read>(&mut self, words: &mut [u64], input: &mut InputWords<R>) -> Result<(), FileError> {
         let Header { cells, hashes, fingerprint_bits, key_id, .. } = self.header;
-        let hash = FingerprintHash::new(cells, hashes, fingerprint_bits, key_id);
+        let hash = FingerprintHash::new(cells, hashes, fingerprint_bits, key_id)?;
         while let Some(lead) = self.peek(input)? {
             for position in hash.positions(&Fingerprint::new(lead, 0)) {
                 words[(position / 64) as usize] |= 1 << (position % 64);

@@ -166,7 +166,7 @@ pub(crate) fn spill_bytes(entries: &[SpillEntry]) -> Vec<u8> {
 /// [`FileError`] if the input is not a filter, has a later version, is truncated, damaged or too large.
 pub fn decode(input: &mut impl Read, payload_limit: u64) -> Result<FilterFile, FileError> {
     let mut source = Source::open(input, payload_limit)?;
-    let mut filter = StoredFilter::empty(&source.header);
+    let mut filter = StoredFilter::empty(&source.header)?;
     source.take(filter.words_mut())?;
     if let Some(spill) = filter.spill_mut() {
         std::mem::swap(spill, &mut source.spill);

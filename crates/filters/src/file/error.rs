@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use super::HistoryError;
-use crate::Mismatch;
+use crate::{CreateError, Mismatch, OutOfMemory};
 
 /// The part of a file or a delta that a checksum covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,9 +95,24 @@ pub enum FileError {
     /// The file is valid and has the same parameters, but its history does not allow adding its counts.
     #[error(transparent)]
     History(#[from] HistoryError),
+    /// The parameters in the header do not describe a filter.
+    #[error("invalid: {0}")]
+    InvalidShape(CreateError),
+    /// The memory cannot be allocated.
+    #[error(transparent)]
+    OutOfMemory(#[from] OutOfMemory),
     /// Reading or writing failed.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+impl From<CreateError> for FileError {
+    fn from(error: CreateError) -> Self {
+        match error {
+            CreateError::OutOfMemory(error) => Self::OutOfMemory(error),
+            error => Self::InvalidShape(error),
+        }
+    }
 }
 
 impl FileError {

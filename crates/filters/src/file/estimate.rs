@@ -97,12 +97,12 @@ mod tests {
 
     #[test]
     fn estimates_follow_what_was_inserted() {
-        let hash = || FingerprintHash::new(400_000, 4, 64, KeyId(0));
+        let hash = || FingerprintHash::new(400_000, 4, 64, KeyId(0)).unwrap();
         let mut filters = [
-            StoredFilter::ClassicalMembership(ClassicalFilter::new(hash())),
-            StoredFilter::OneLineMembership(OneLineFilter::new(1000, 6, 64, KeyId(0))),
+            StoredFilter::ClassicalMembership(ClassicalFilter::new(hash()).unwrap()),
+            StoredFilter::OneLineMembership(OneLineFilter::new(1000, 6, 64, KeyId(0)).unwrap()),
             StoredFilter::ClassicalCounts(CountingFilter::new(hash(), Extension::Refined, 4).unwrap()),
-            StoredFilter::OneLineCounts(OneLineCounts::new(3000, KeyId(0))),
+            StoredFilter::OneLineCounts(OneLineCounts::new(3000, KeyId(0)).unwrap()),
         ];
         let (keys, others) = (test_keys(0, 50_000), test_keys(1 << 40, 50_000));
         for filter in &mut filters {

@@ -9,7 +9,7 @@ use crate::counting::{Cells, CountingFilter, Extension, LINE_CELLS, OneLineCount
 use crate::hash::{FINGERPRINT_BITS_MAX, FingerprintHash, HashFamily};
 use crate::lines::LINE_BITS;
 use crate::mismatch::ensure_equal;
-use crate::{Fingerprint, KeyId, Mismatch};
+use crate::{CreateError, Fingerprint, KeyId, Mismatch, OutOfMemory};
 use parts::Parts;
 
 /// A filter that can be stored in files and deltas. Only filters of this crate implement it.
@@ -21,12 +21,12 @@ pub trait Stored: Parts {
 
 pub(crate) mod parts {
     use crate::counting::spill::Spill;
-    use crate::file::Header;
+    use crate::file::{FileError, Header};
 
     /// Access to the contents of a filter for encoding and decoding.
     pub(crate) trait Parts: Sized {
         /// Creates an empty filter from a `header` of the same kind.
-        fn empty(header: &Header) -> Self;
+        fn empty(header: &Header) -> Result<Self, FileError>;
         /// Returns the words of the filter's array, in file order.
         fn words(&self) -> &[u64];
         /// Returns the words of the filter's array for changing them.
@@ -61,8 +61,8 @@ fn membership(kind: FilterKind, cells: u64, hashes: u32, fingerprint_bits: u32, 
     }
 }
 
-fn fingerprint_hash(header: &Header) -> FingerprintHash {
-    FingerprintHash::new(header.cells, header.hashes, header.fingerprint_bits, header.key_id)
+fn fingerprint_hash(header: &Header) -> Result<FingerprintHash, FileError> {
+    Ok(FingerprintHash::new(header.cells, header.hashes, header.fingerprint_bits, header.key_id)?)
 }
 
 /// Returns the number of words of a classical array without the padding of its last line.
@@ -70,8 +70,8 @@ fn used_words(bits: u64) -> usize {
     bits.div_ceil(64) as usize
 }
 
-fn line_count(header: &Header) -> usize {
-    usize::try_from(header.words() * 64 / LINE_BITS).expect("a filter fits in the address space")
+fn line_count(header: &Header) -> Result<usize, FileError> {
+    Ok(usize::try_from(header.words() * 64 / LINE_BITS).map_err(|_| OutOfMemory { bytes: u64::MAX })?)
 }
 
 impl Stored for ClassicalFilter<FingerprintHash> {
@@ -83,8 +83,8 @@ impl Stored for ClassicalFilter<FingerprintHash> {
 }
 
 impl Parts for ClassicalFilter<FingerprintHash> {
-    fn empty(header: &Header) -> Self {
-        Self::new(fingerprint_hash(header))
+    fn empty(header: &Header) -> Result<Self, FileError> {
+        Ok(Self::new(fingerprint_hash(header)?)?)
     }
 
     fn words(&self) -> &[u64] {
@@ -106,8 +106,8 @@ impl Stored for OneLineFilter {
 }
 
 impl Parts for OneLineFilter {
-    fn empty(header: &Header) -> Self {
-        Self::new(line_count(header), header.hashes, header.fingerprint_bits, header.key_id)
+    fn empty(header: &Header) -> Result<Self, FileError> {
+        Ok(Self::new(line_count(header)?, header.hashes, header.fingerprint_bits, header.key_id)?)
     }
 
     fn words(&self) -> &[u64] {
@@ -132,9 +132,9 @@ impl Stored for CountingFilter<FingerprintHash> {
 }
 
 impl Parts for CountingFilter<FingerprintHash> {
-    fn empty(header: &Header) -> Self {
-        let extension = header.extension.expect("a validated header of counts has an extension");
-        Self::new(fingerprint_hash(header), extension, header.cell_bits).expect("a validated header has a valid shape")
+    fn empty(header: &Header) -> Result<Self, FileError> {
+        let extension = header.extension.ok_or(FileError::InvalidField { field: "the extension", value: 0 })?;
+        Ok(Self::new(fingerprint_hash(header)?, extension, header.cell_bits).map_err(CreateError::from)?)
     }
 
     fn words(&self) -> &[u64] {
@@ -161,8 +161,8 @@ impl Stored for OneLineCounts {
 }
 
 impl Parts for OneLineCounts {
-    fn empty(header: &Header) -> Self {
-        Self::new(line_count(header), header.key_id)
+    fn empty(header: &Header) -> Result<Self, FileError> {
+        Ok(Self::new(line_count(header)?, header.key_id)?)
     }
 
     fn words(&self) -> &[u64] {
@@ -217,8 +217,10 @@ macro_rules! each {
 
 impl StoredFilter {
     /// Creates an empty filter as described by `header`.
-    #[must_use]
-    pub fn empty(header: &Header) -> Self {
+    ///
+    /// # Errors
+    /// [`FileError::OutOfMemory`], or [`FileError::InvalidShape`] for a header that no writer produces.
+    pub fn empty(header: &Header) -> Result<Self, FileError> {
         Parts::empty(header)
     }
 
@@ -260,13 +262,13 @@ impl Stored for StoredFilter {
 }
 
 impl Parts for StoredFilter {
-    fn empty(header: &Header) -> Self {
-        match header.kind {
-            FilterKind::ClassicalMembership => Self::ClassicalMembership(Parts::empty(header)),
-            FilterKind::OneLineMembership => Self::OneLineMembership(Parts::empty(header)),
-            FilterKind::ClassicalCounts => Self::ClassicalCounts(Parts::empty(header)),
-            FilterKind::OneLineCounts => Self::OneLineCounts(Parts::empty(header)),
-        }
+    fn empty(header: &Header) -> Result<Self, FileError> {
+        Ok(match header.kind {
+            FilterKind::ClassicalMembership => Self::ClassicalMembership(Parts::empty(header)?),
+            FilterKind::OneLineMembership => Self::OneLineMembership(Parts::empty(header)?),
+            FilterKind::ClassicalCounts => Self::ClassicalCounts(Parts::empty(header)?),
+            FilterKind::OneLineCounts => Self::OneLineCounts(Parts::empty(header)?),
+        })
     }
 
     fn words(&self) -> &[u64] {

@@ -65,19 +65,9 @@ pub struct FingerprintHash {
 impl FingerprintHash {
     /// Creates k = `hashes` functions onto m = `cells` cells.
     ///
-    /// # Panics
-    /// If `cells` or `hashes` is 0, or `fingerprint_bits` is outside
-    /// [`FINGERPRINT_BITS_MIN`]`..=`[`FINGERPRINT_BITS_MAX`].
-    #[must_use]
-    pub fn new(cells: u64, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Self {
-        Self::try_new(cells, hashes, fingerprint_bits, key_id).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Like [`new`](Self::new), but returns an error instead of panicking.
-    ///
     /// # Errors
     /// [`CreateError::OutOfRange`].
-    pub fn try_new(cells: u64, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Result<Self, CreateError> {
+    pub fn new(cells: u64, hashes: u32, fingerprint_bits: u32, key_id: KeyId) -> Result<Self, CreateError> {
         let bits = FINGERPRINT_BITS_MIN.into()..=FINGERPRINT_BITS_MAX.into();
         CreateError::check("the number of cells m", cells, 1..=u64::MAX)?;
         CreateError::check("the number of hash functions k", hashes.into(), 1..=u32::MAX.into())?;

@@ -72,7 +72,7 @@ impl<const BITS: u32> Snapshot for OwnerTable<BITS> {
         let even = within("the number of lines", lines, LINES_MIN..)? & !1;
         let lines = lines_within(within("the number of lines", lines, even..=even)?, 0, limit_bytes)?;
         let (shape, growths) = restore_growth(lines, next, &grown)?;
-        let mut table = Self::try_with_shape(shape)?;
+        let mut table = Self::with_shape(shape)?;
         table.growths = growths;
         table.numbering = Numbering::restore([oldest, next])?;
         table.sweep_at = within("the line to sweep", sweep_at, ..lines as u64)? as usize;

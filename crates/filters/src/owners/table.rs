@@ -39,7 +39,7 @@ pub(super) const GROWTHS_MAX: usize = 16;
 ///     .enumerate()
 ///     .map(|(i, &fingerprint)| Feature { fingerprint, part: Part::of(i, spam.len()) })
 ///     .collect();
-/// let mut table = OwnerTable::with_capacity(1000);
+/// let mut table = OwnerTable::with_capacity(1000).unwrap();
 /// let report = table.add(&features, 48);
 /// assert_eq!((report.stored, report.stored_total()), ([3, 2, 2, 2], 9));
 ///
@@ -95,20 +95,11 @@ impl OwnerTable {
     /// Memory beyond what [`OWNERS_LIVE_MAX`](super::OWNERS_LIVE_MAX) owners need (175 MB with 48 features each) is
     /// never used.
     ///
-    /// # Panics
-    /// If the size exceeds a PiB, or the memory cannot be allocated.
-    #[must_use]
-    pub fn with_capacity(features: u64) -> Self {
-        Self::try_with_capacity(features).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Like [`with_capacity`](Self::with_capacity), but returns an error instead of panicking.
-    ///
     /// # Errors
     /// [`OutOfMemory`]. A size above a PiB is never allocated.
-    pub fn try_with_capacity(features: u64) -> Result<Self, OutOfMemory> {
+    pub fn with_capacity(features: u64) -> Result<Self, OutOfMemory> {
         let bytes = owner_table_bytes(1, features.max(1), OWNER_LOAD).map_err(|_| OutOfMemory { bytes: u64::MAX })?;
-        Self::try_with_lines(bytes as usize / LINE_BYTES)
+        Self::with_lines(bytes as usize / LINE_BYTES)
     }
 
     /// Returns the memory in bytes of a table with capacity for `features` features.
@@ -122,11 +113,10 @@ impl OwnerTable {
 
     /// Creates an empty table of at most `bytes` bytes, but at least two lines.
     ///
-    /// # Panics
-    /// If the memory cannot be allocated.
-    #[must_use]
-    pub fn with_bytes(bytes: usize) -> Self {
-        Self::try_with_lines(bytes / LINE_BYTES).unwrap_or_else(|error| panic!("{error}"))
+    /// # Errors
+    /// [`OutOfMemory`].
+    pub fn with_bytes(bytes: usize) -> Result<Self, OutOfMemory> {
+        Self::with_lines(bytes / LINE_BYTES)
     }
 }
 
@@ -138,9 +128,6 @@ impl OwnerTableWithoutParts {
     /// can distinguish [`OWNERS_WITHOUT_PARTS_LIVE_MAX`](super::OWNERS_WITHOUT_PARTS_LIVE_MAX) owners. The part of a
     /// feature is ignored: all votes count for the first part.
     ///
-    /// # Panics
-    /// If the memory cannot be allocated.
-    ///
     /// ```
     /// use bruit_filters::FingerprintKey;
     /// use bruit_filters::owners::{Feature, OwnerTable, Part, Votes};
@@ -149,35 +136,30 @@ impl OwnerTableWithoutParts {
     /// let shingles: Vec<_> = (0..32u8).map(|i| key.fingerprint(&[i])).collect();
     /// let features: Vec<_> =
     ///     shingles.iter().map(|&fingerprint| Feature { fingerprint, part: Part::default() }).collect();
-    /// let mut table = OwnerTable::without_parts(1 << 20);
+    /// let mut table = OwnerTable::without_parts(1 << 20)?;
     /// let record = table.add(&features, 32).owner;
     /// let mut votes = Votes::new();
     /// table.votes(&shingles[10..], &mut votes);
     /// assert_eq!(votes.of(record), [22, 0, 0, 0]);
+    /// # Ok::<(), bruit_filters::OutOfMemory>(())
     /// ```
-    #[must_use]
-    pub fn without_parts(bytes: usize) -> Self {
-        Self::try_without_parts(bytes).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Like [`without_parts`](Self::without_parts), but returns an error if the memory cannot be allocated.
     ///
     /// # Errors
     /// [`OutOfMemory`].
-    pub fn try_without_parts(bytes: usize) -> Result<Self, OutOfMemory> {
-        Self::try_with_lines(bytes / LINE_BYTES)
+    pub fn without_parts(bytes: usize) -> Result<Self, OutOfMemory> {
+        Self::with_lines(bytes / LINE_BYTES)
     }
 }
 
 impl<const BITS: u32> OwnerTable<BITS> {
     /// Creates an empty table of at most `lines` lines, but at least two.
-    pub(super) fn try_with_lines(lines: usize) -> Result<Self, OutOfMemory> {
-        Self::try_with_shape(Shape::new((lines / 2 * 2).max(2)))
+    pub(super) fn with_lines(lines: usize) -> Result<Self, OutOfMemory> {
+        Self::with_shape(Shape::new((lines / 2 * 2).max(2)))
     }
 
     /// Creates an empty table of this shape.
-    pub(super) fn try_with_shape(shape: Shape) -> Result<Self, OutOfMemory> {
-        let (lines, numbering) = (Lines::try_new(shape.base * shape.factor)?, Numbering::new());
+    pub(super) fn with_shape(shape: Shape) -> Result<Self, OutOfMemory> {
+        let (lines, numbering) = (Lines::new(shape.base * shape.factor)?, Numbering::new());
         Ok(Self { lines, shape, growths: Vec::new(), numbering, sweep_at: 0, kicks: 0, evictions: 0 })
     }
 

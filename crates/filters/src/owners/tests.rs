@@ -50,7 +50,7 @@ fn assert_slots_are_their_owners(table: &OwnerTable, features: impl Fn(Owner) ->
 fn a_tag_that_returns_finds_no_slot_of_its_former_owner() {
     const LINES: usize = sweep_owners(TAG_BITS) as usize;
     const OWNERS: u64 = 8000;
-    let mut table = OwnerTable::with_bytes(LINES * LINE_BYTES);
+    let mut table = OwnerTable::with_bytes(LINES * LINE_BYTES).unwrap();
     // The first owners have features and all others have none, for two rounds of tags.
     let features = |owner: Owner| if owner.number() <= OWNERS { features_of(owner.number()) } else { Vec::new() };
     let mut stored = 0;
@@ -68,7 +68,7 @@ fn a_tag_that_returns_finds_no_slot_of_its_former_owner() {
 
 #[test]
 fn slots_stay_with_their_owners_while_they_move_expire_and_are_lost() {
-    let mut table = OwnerTable::with_bytes(60 * LINE_BYTES);
+    let mut table = OwnerTable::with_bytes(60 * LINE_BYTES).unwrap();
     for number in 1..3000 {
         table.add(&features_of(number), FEATURES as usize);
         if number % 7 == 0 {
@@ -85,7 +85,7 @@ fn slots_stay_with_their_owners_while_they_move_expire_and_are_lost() {
 /// Servers with the same history must have the same bytes on every processor.
 #[test]
 fn a_history_has_one_outcome_in_bytes() {
-    let mut table = OwnerTable::with_bytes(100 * LINE_BYTES);
+    let mut table = OwnerTable::with_bytes(100 * LINE_BYTES).unwrap();
     for number in 1..50 {
         table.add(&features_of(number), FEATURES as usize);
     }
@@ -98,7 +98,7 @@ fn a_history_has_one_outcome_in_bytes() {
 
 #[test]
 fn look_ups_allocate_nothing_once_the_votes_have_grown() {
-    let mut table = OwnerTable::with_capacity(10_000);
+    let mut table = OwnerTable::with_capacity(10_000).unwrap();
     (0..200).for_each(|owner| _ = table.add(&features_of(owner), FEATURES as usize));
     let mut votes = Votes::new();
     table.votes(&test_keys(0, 5000), &mut votes);

@@ -26,7 +26,7 @@ pub(super) const CELL_TOP: u32 = 15;
 ///
 /// let key = FingerprintKey::new([1; 16]);
 /// let bulk = key.fingerprint(b"buy now");
-/// let mut ring = CountsRing::new(100, key.id(), 0);
+/// let mut ring = CountsRing::new(100, key.id(), 0).unwrap();
 /// ring.insert_many(&bulk, 1000);
 /// ring.advance();
 /// ring.insert(&bulk);
@@ -95,20 +95,11 @@ pub(super) fn slot(lines: &[Line], (line, slot): (usize, usize)) -> u32 {
 impl CountsRing {
     /// Creates an empty ring of `lines` lines; 32 bits per key and generation are usual.
     ///
-    /// # Panics
-    /// If `lines` is 0 or does not fit in 32 bits.
-    #[must_use]
-    pub fn new(lines: usize, key_id: KeyId, epoch: u64) -> Self {
-        Self::try_new(lines, key_id, epoch).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Like [`new`](Self::new), but returns an error instead of panicking.
-    ///
     /// # Errors
     /// [`CreateError`] if a parameter is out of range or the memory cannot be allocated.
-    pub fn try_new(lines: usize, key_id: KeyId, epoch: u64) -> Result<Self, CreateError> {
+    pub fn new(lines: usize, key_id: KeyId, epoch: u64) -> Result<Self, CreateError> {
         CreateError::check("the number of lines", lines as u64, 1..=LINES_MAX as u64)?;
-        let (cells, records) = (Lines::try_new(lines)?, Records::try_new(lines)?);
+        let (cells, records) = (Lines::new(lines)?, Records::new(lines)?);
         let none = [0; LANES as usize];
         Ok(Self { lines: cells, lanes: Lanes::new(epoch), records, keys: none, copied: none, key_id })
     }
@@ -433,7 +424,7 @@ mod tests {
 
     #[test]
     fn only_new_keys_and_new_records_need_room() {
-        let mut ring = CountsRing::new(100, KeyId(1), 4);
+        let mut ring = CountsRing::new(100, KeyId(1), 4).unwrap();
         let key = &test_keys(0, 1)[0];
         let needs = |ring: &CountsRing, amount| ring.needs(key, 4, amount).unwrap();
         assert_eq!(needs(&ring, 0), Needs::default());
@@ -450,7 +441,7 @@ mod tests {
     #[test]
     fn counts_are_never_too_low_through_ageing_and_large_counts() {
         let keys = test_keys(0, 300);
-        let mut ring = CountsRing::new(8, KeyId(1), 0);
+        let mut ring = CountsRing::new(8, KeyId(1), 0).unwrap();
         let mut truth: HashMap<(usize, u64), u32> = HashMap::new();
         for epoch in 0..16u64 {
             for (i, key) in keys.iter().enumerate() {
@@ -473,7 +464,7 @@ mod tests {
     #[test]
     fn counts_are_exact_where_keys_are_few() {
         let keys = test_keys(0, 100);
-        let mut ring = CountsRing::new(10_000, KeyId(1), 3);
+        let mut ring = CountsRing::new(10_000, KeyId(1), 3).unwrap();
         for round in 0..40 {
             ring.insert_batch(&keys);
             if round % 10 == 9 {
@@ -488,7 +479,7 @@ mod tests {
     #[test]
     fn a_step_of_no_lines_expires_nothing() {
         let key = test_keys(0, 1)[0];
-        let mut ring = CountsRing::new(10, KeyId(1), 0);
+        let mut ring = CountsRing::new(10, KeyId(1), 0).unwrap();
         ring.insert_many(&key, 1000);
         (0..7).for_each(|_| ring.advance());
         ring.expire(0);
@@ -500,7 +491,7 @@ mod tests {
     #[test]
     fn a_lane_without_room_for_records_counts_too_high_not_too_low() {
         let keys = test_keys(0, 5000);
-        let mut ring = CountsRing::new(1, KeyId(1), 0);
+        let mut ring = CountsRing::new(1, KeyId(1), 0).unwrap();
         for key in &keys {
             ring.insert_many(key, 20);
         }

@@ -23,7 +23,7 @@ use crate::{CreateError, Fingerprint, KeyId, Mismatch};
 ///
 /// let key = FingerprintKey::new([1; 16]);
 /// let spam = key.fingerprint(b"known spam");
-/// let mut ring = MembershipRing::new(100, 40, key.id(), 0);
+/// let mut ring = MembershipRing::new(100, 40, key.id(), 0).unwrap();
 /// ring.insert(&spam);
 /// ring.advance();
 /// ring.advance();
@@ -73,22 +73,13 @@ impl MembershipRing {
     /// Creates an empty ring of `lines` lines whose current epoch is `epoch`; see
     /// [`crate::sizing::ring_lines_for_rate`] for the number of lines.
     ///
-    /// # Panics
-    /// If `lines` is 0 or `fingerprint_bits` is outside [`FINGERPRINT_BITS_MIN`]`..=`[`FINGERPRINT_BITS_MAX`].
-    #[must_use]
-    pub fn new(lines: usize, fingerprint_bits: u32, key_id: KeyId, epoch: u64) -> Self {
-        Self::try_new(lines, fingerprint_bits, key_id, epoch).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Like [`new`](Self::new), but returns an error instead of panicking.
-    ///
     /// # Errors
     /// [`CreateError`] if a parameter is out of range or the memory cannot be allocated.
-    pub fn try_new(lines: usize, fingerprint_bits: u32, key_id: KeyId, epoch: u64) -> Result<Self, CreateError> {
+    pub fn new(lines: usize, fingerprint_bits: u32, key_id: KeyId, epoch: u64) -> Result<Self, CreateError> {
         let bits = FINGERPRINT_BITS_MIN.into()..=FINGERPRINT_BITS_MAX.into();
         CreateError::check("the number of lines", lines as u64, 1..=u64::MAX)?;
         CreateError::check("the number of fingerprint bits", fingerprint_bits.into(), bits)?;
-        let (lines, lanes) = (Lines::try_new(lines)?, Lanes::new(epoch));
+        let (lines, lanes) = (Lines::new(lines)?, Lanes::new(epoch));
         Ok(Self { lines, lanes, ones: [0; LINE_WORDS], copied: [0; LINE_WORDS], fingerprint_bits, key_id })
     }
 
@@ -119,7 +110,7 @@ impl MembershipRing {
         lanes: Lanes,
         input: &mut dyn Read,
     ) -> std::io::Result<Self> {
-        let mut ring = Self { lanes, ..Self::try_new(lines, fingerprint_bits, key_id, 0)? };
+        let mut ring = Self { lanes, ..Self::new(lines, fingerprint_bits, key_id, 0)? };
         ring.lines.read(input)?;
         ring.ones = std::array::from_fn(|lane| if lanes.is_live(lane) { ones_of(&ring.lines, lane) } else { 0 });
         Ok(ring)
@@ -347,7 +338,7 @@ mod tests {
 
     #[test]
     fn the_bits_of_each_generation_are_counted_through_inserts_merges_and_expiry() {
-        let mut rings = [0, 1].map(|_| MembershipRing::new(50, 64, KeyId(1), 7));
+        let mut rings = [0, 1].map(|_| MembershipRing::new(50, 64, KeyId(1), 7).unwrap());
         for epoch in 0..20 {
             rings[0].insert_batch(&test_keys(epoch * 60, 100));
             rings[1].insert_batch(&test_keys(epoch * 70, 100));
@@ -362,7 +353,7 @@ mod tests {
 
     #[test]
     fn keys_and_rate_are_estimated_from_the_fill() {
-        let mut ring = MembershipRing::new(3000, 64, KeyId(1), 0);
+        let mut ring = MembershipRing::new(3000, 64, KeyId(1), 0).unwrap();
         let keys = test_keys(0, 24_000);
         for batch in keys.chunks(3000) {
             ring.advance();
@@ -374,12 +365,12 @@ mod tests {
         }
         let (estimated, predicted) = (ring.estimated_rate(), crate::sizing::ring_rate(3000, 3000).window);
         assert!((estimated / predicted - 1.0).abs() < 0.05, "{estimated:e} and {predicted:e}");
-        assert_eq!(MembershipRing::new(10, 64, KeyId(1), 0).estimated_rate(), 0.0);
+        assert_eq!(MembershipRing::new(10, 64, KeyId(1), 0).unwrap().estimated_rate(), 0.0);
     }
 
     #[test]
     fn a_key_is_found_in_the_generations_it_was_inserted_in_until_they_expire() {
-        let mut ring = MembershipRing::new(3000, 64, KeyId(1), 100);
+        let mut ring = MembershipRing::new(3000, 64, KeyId(1), 100).unwrap();
         let batches: Vec<_> = (0..20).map(|epoch| test_keys(epoch * 1000, 500)).collect();
         for (epoch, batch) in batches.iter().enumerate() {
             if epoch > 0 {
@@ -399,7 +390,7 @@ mod tests {
 
     #[test]
     fn expiry_in_steps_ends_with_the_same_bits() {
-        let mut at_once = MembershipRing::new(100, 64, KeyId(1), 0);
+        let mut at_once = MembershipRing::new(100, 64, KeyId(1), 0).unwrap();
         let mut in_steps = at_once.clone();
         for epoch in 0..12 {
             for ring in [&mut at_once, &mut in_steps] {
@@ -418,7 +409,7 @@ mod tests {
     fn merging_is_union_by_generation_and_leaves_out_the_expired() {
         let (ours, theirs) = (test_keys(0, 700), test_keys(5000, 700));
         let mut rings = [&ours, &theirs].map(|keys| {
-            let mut ring = MembershipRing::new(500, 64, KeyId(1), 0);
+            let mut ring = MembershipRing::new(500, 64, KeyId(1), 0).unwrap();
             ring.insert_batch(&test_keys(90_000, 1000));
             for batch in keys.chunks(100) {
                 ring.advance();

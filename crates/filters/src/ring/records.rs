@@ -77,15 +77,15 @@ enum Found {
 
 impl Records {
     /// Creates empty tables for a ring of `cell_lines` lines.
-    pub(super) fn try_new(cell_lines: usize) -> Result<Self, OutOfMemory> {
-        let lines = Lines::try_new(lines_for(cell_lines))?;
+    pub(super) fn new(cell_lines: usize) -> Result<Self, OutOfMemory> {
+        let lines = Lines::new(lines_for(cell_lines))?;
         Ok(Self { lines, held: [0; LANES as usize], unlisted: [0; LANES as usize] })
     }
 
     /// Returns the records of the `live` lanes for a ring of `cell_lines` lines in which every line was repeated
     /// `factor` times. Each record is stored for all copies of its line.
     pub(super) fn repeated(&self, factor: u32, cell_lines: usize, live: u8) -> Self {
-        let mut repeated = Self::try_new(cell_lines).unwrap_or_else(|error| panic!("{error}"));
+        let mut repeated = Self::new(cell_lines).unwrap_or_else(|error| panic!("{error}"));
         for lane in (0..LANES as usize).filter(|lane| live >> lane & 1 == 1) {
             let copies = |(line, count, tag): Record| (0..factor).map(move |i| (line * factor + i, count, tag));
             let mut records: Vec<Record> = self.iter(lane).flat_map(copies).collect();
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_full_lane_holds_what_it_may_and_finds_all_of_it() {
-        let mut records = Records::try_new(5000).unwrap();
+        let mut records = Records::new(5000).unwrap();
         let limit = records.limit();
         assert_eq!(limit, 62 * 5);
         let mut truth = HashMap::new();
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn expiry_in_steps_clears_all_lines_of_the_lane_and_no_others() {
-        let mut records = Records::try_new(5000).unwrap();
+        let mut records = Records::new(5000).unwrap();
         (0..8).for_each(|lane| (0..300).for_each(|i| records.add_heavy(lane, i, OWN_TAG, 1)));
         let before = records.clone();
         for start in (0..5000).step_by(7) {

@@ -29,7 +29,7 @@ pub const RING_EPOCH_MAX: u64 = NUMBER_MAX;
 ///
 /// let key = FingerprintKey::narrow([1; 16]);
 /// let spam = key.fingerprint(b"known spam");
-/// let mut ring = MembershipRing::new(100, 64, key.id(), 5);
+/// let mut ring = MembershipRing::new(100, 64, key.id(), 5).unwrap();
 /// ring.insert(&spam);
 /// let mut file = Vec::new();
 /// ring.put_lines(0..100, &mut file);
@@ -85,10 +85,7 @@ impl MembershipRing {
     /// Reads a ring of this shape from an input with all its lines in order, and clears the ring's oldest generation.
     ///
     /// # Errors
-    /// Errors of the input.
-    ///
-    /// # Panics
-    /// The same as for [`new`](Self::new).
+    /// Errors of the input, and those of [`new`](Self::new).
     pub fn from_lines(shape: RingShape, key_id: KeyId, input: &mut dyn Read) -> io::Result<Self> {
         let lanes = Lanes::new(shape.epoch.min(RING_EPOCH_MAX));
         let mut ring = Self::read(shape.lines, FINGERPRINT_BITS_MAX, key_id, lanes, input)?;
@@ -135,7 +132,7 @@ mod tests {
 
     #[test]
     fn lines_in_a_file_give_the_same_answers_as_the_ring() {
-        let mut ring = MembershipRing::new(LINES, 64, KeyId(1), 20);
+        let mut ring = MembershipRing::new(LINES, 64, KeyId(1), 20).unwrap();
         ring.expire(1);
         for epoch in 20..40 {
             ring.insert_batch(&test_keys((epoch - 20) * 500, 600));
@@ -150,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_ring_is_read_as_it_was_written_but_for_its_oldest_generation() {
-        let mut ring = MembershipRing::new(LINES, 64, KeyId(1), 20);
+        let mut ring = MembershipRing::new(LINES, 64, KeyId(1), 20).unwrap();
         for _ in 0..8 {
             ring.advance();
             ring.insert_batch(&test_keys(ring.epoch() * 1000, 300));

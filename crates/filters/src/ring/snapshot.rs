@@ -117,7 +117,7 @@ impl Snapshot for CountsRing {
         let lines = within("the number of lines", lines, 1..=LINES_MAX as u64)?;
         let lines = lines_within(lines, lines_for(lines as usize) as u64, limit_bytes)?;
         let lanes = Lanes::restore([epoch, cleared], lines)?;
-        let mut ring = Self::try_new(lines, KeyId(key_id), 0).map_err(io::Error::from)?;
+        let mut ring = Self::new(lines, KeyId(key_id), 0).map_err(io::Error::from)?;
         (ring.lanes, ring.copied) = (lanes, copied_within(copied)?);
         let (keys, unlisted) = of_lanes.split_at(LANES as usize);
         for (lane, &keys) in keys.iter().enumerate() {
@@ -142,7 +142,7 @@ impl CountsRing {
         for (of_lane, &unlisted) in of_lanes.iter_mut().zip(unlisted) {
             *of_lane = within_u32("the unlisted count", unlisted, 0..=u32::MAX)?;
         }
-        let mut records = Records::try_new(self.lines.len())?;
+        let mut records = Records::new(self.lines.len())?;
         records.lines.read(input)?;
         records.recount(of_lanes, self.lines.len())?;
         let outgoing = self.lanes.outgoing();

@@ -25,7 +25,7 @@ const STEP_KEYS: usize = 512;
 ///
 /// let key = FingerprintKey::new([1; 16]);
 /// let lines = staged_ring_lines_for_rate(10_000, 8, 1e-6)?;
-/// let mut ring = StagedRing::new(lines as usize, key.id(), 0);
+/// let mut ring = StagedRing::new(lines as usize, key.id(), 0).unwrap();
 /// let keys: Vec<_> = (0..10_000u32).map(|i| key.fingerprint(&i.to_le_bytes())).collect();
 /// ring.insert_batch(&keys);
 /// ring.advance();
@@ -64,19 +64,10 @@ impl StagedRing {
     /// Creates an empty ring of twice `lines_per_stage` lines whose current epoch is `epoch`;
     /// see [`crate::sizing::staged_ring_lines_for_rate`] for the number of lines.
     ///
-    /// # Panics
-    /// If `lines_per_stage` is 0.
-    #[must_use]
-    pub fn new(lines_per_stage: usize, key_id: KeyId, epoch: u64) -> Self {
-        Self::try_new(lines_per_stage, key_id, epoch).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// Like [`new`](Self::new), but returns an error instead of panicking.
-    ///
     /// # Errors
     /// [`CreateError`] if a parameter is out of range or the memory cannot be allocated.
-    pub fn try_new(lines_per_stage: usize, key_id: KeyId, epoch: u64) -> Result<Self, CreateError> {
-        let stage = || MembershipRing::try_new(lines_per_stage, FINGERPRINT_BITS_MAX, key_id, epoch);
+    pub fn new(lines_per_stage: usize, key_id: KeyId, epoch: u64) -> Result<Self, CreateError> {
+        let stage = || MembershipRing::new(lines_per_stage, FINGERPRINT_BITS_MAX, key_id, epoch);
         Ok(Self { stages: [stage()?, stage()?] })
     }
 
@@ -269,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_key_is_in_the_generations_that_both_stages_find() {
-        let mut ring = StagedRing::new(60, KeyId(1), 5);
+        let mut ring = StagedRing::new(60, KeyId(1), 5).unwrap();
         let batches: Vec<_> = (0..12).map(|epoch| test_keys(epoch * 1000, 600)).collect();
         for batch in &batches {
             ring.advance();
@@ -292,7 +283,7 @@ mod tests {
 
     #[test]
     fn checks_allocate_nothing_once_the_scratch_has_grown() {
-        let mut ring = StagedRing::new(1000, KeyId(1), 0);
+        let mut ring = StagedRing::new(1000, KeyId(1), 0).unwrap();
         let keys = test_keys(0, 2000);
         ring.insert_batch(&keys);
         let (mut found, mut scratch) = (vec![Generations::default(); 2000], StagedScratch::default());
@@ -308,7 +299,7 @@ mod tests {
 
     #[test]
     fn expiry_in_steps_ends_with_the_same_bits() {
-        let mut at_once = StagedRing::new(100, KeyId(1), 0);
+        let mut at_once = StagedRing::new(100, KeyId(1), 0).unwrap();
         let mut in_steps = at_once.clone();
         for epoch in 0..12 {
             for ring in [&mut at_once, &mut in_steps] {
@@ -325,7 +316,7 @@ mod tests {
 
     #[test]
     fn a_clear_ring_begins_a_later_epoch_as_if_it_had_advanced_to_it() {
-        let mut ring = StagedRing::new(50, KeyId(1), 3);
+        let mut ring = StagedRing::new(50, KeyId(1), 3).unwrap();
         ring.insert_batch(&test_keys(0, 10));
         let mut advanced = ring.clone();
         while !ring.is_clear() {
@@ -342,7 +333,7 @@ mod tests {
     fn rings_merge_to_the_union_and_refuse_others() {
         let (ours, theirs) = (test_keys(0, 500), test_keys(900, 500));
         let filled = |batches: &[&[Fingerprint]]| {
-            let mut ring = StagedRing::new(500, KeyId(1), 3);
+            let mut ring = StagedRing::new(500, KeyId(1), 3).unwrap();
             batches.iter().for_each(|keys| ring.insert_batch(keys));
             ring
         };
@@ -352,7 +343,7 @@ mod tests {
         let mut later = merged.clone();
         later.advance();
         assert_eq!(merged.merge(&later).unwrap_err().what, "the current epoch");
-        assert_eq!(merged.merge(&StagedRing::new(501, KeyId(1), 3)).unwrap_err().what, "the number of lines");
+        assert_eq!(merged.merge(&StagedRing::new(501, KeyId(1), 3).unwrap()).unwrap_err().what, "the number of lines");
         assert_eq!(merged, filled(&[&ours, &theirs]));
     }
 }

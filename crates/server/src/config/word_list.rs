@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn words_of_a_filter_file_are_refused() {
         let key = FingerprintKey::new([3; 16]);
-        let mut filter = OneLineFilter::new(4, 8, 48, key.id());
+        let mut filter = OneLineFilter::new(4, 8, 48, key.id()).unwrap();
         filter.insert(&key.fingerprint(b"hufnagel"));
         let mut bytes = Vec::new();
         file::encode(&filter, &Label { key: Some(key), ..Label::default() }, &mut bytes).unwrap();

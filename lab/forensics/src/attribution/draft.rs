@@ -31,7 +31,10 @@ impl Draft {
     /// Creates an empty page. Anyone with the key can test guesses of the content, so every page needs its own key.
     #[must_use]
     pub fn new(settings: &Settings, span: Span, key: FingerprintKey) -> Self {
-        let filter = || OneLineFilter::new(settings.filter_lines(), settings.hashes(), FINGERPRINT_BITS, key.id());
+        let filter = || {
+            OneLineFilter::new(settings.filter_lines(), settings.hashes(), FINGERPRINT_BITS, key.id())
+                .unwrap_or_else(|error| panic!("{error}"))
+        };
         let digester = Digester::new(&key, settings.shape);
         let filters = Filters::new(BlockFilter::new(digester.clone(), filter()), filter());
         Self {

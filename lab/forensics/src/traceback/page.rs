@@ -137,7 +137,7 @@ mod tests {
 
     fn page(name: &str) -> TracePage {
         let key = FingerprintKey::narrow([5; 16]);
-        let mut filter = OneLineFilter::new(2, 6, 40, key.id());
+        let mut filter = OneLineFilter::new(2, 6, 40, key.id()).unwrap();
         filter.insert(&key.fingerprint(Invariant::of_message(b"seen").as_bytes()));
         TracePage { name: name.to_owned(), items: 3, key, filter }
     }

@@ -2,7 +2,7 @@
 
 use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
 use bruit_filters::sizing::{Goal, Layout, MembershipPlan, SizingError};
-use bruit_filters::{Fingerprint, FingerprintKey};
+use bruit_filters::{CreateError, Fingerprint, FingerprintKey};
 
 use super::{Invariant, TracePage, TracePageError, ensure_name, read_pages};
 use crate::pages::{ClosedPage, OpenPages, Pages, PagesError, SECONDS_MAX, Span, Written};
@@ -96,6 +96,9 @@ pub enum RecordError {
     /// The filter would be too large.
     #[error(transparent)]
     Sizing(#[from] SizingError),
+    /// The filter cannot be created.
+    #[error(transparent)]
+    Create(#[from] CreateError),
     /// The name is invalid.
     #[error("a page {0}")]
     Page(#[from] TracePageError),
@@ -256,7 +259,7 @@ impl OpenPage {
         self.items.sort_unstable();
         self.items.dedup();
         let plan = MembershipPlan::new(Layout::OneLine, self.items.len() as u64, Goal::Rate(rate))?;
-        let mut filter = OneLineFilter::from_plan(&plan, self.key.id());
+        let mut filter = OneLineFilter::from_plan(&plan, self.key.id())?;
         let mut batch = Vec::with_capacity(BATCH_ITEMS);
         for items in self.items.chunks(BATCH_ITEMS) {
             batch.clear();

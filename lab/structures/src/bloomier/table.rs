@@ -16,7 +16,8 @@ impl CellTable {
     /// Creates `cells` cells of `bits` bits, 1 to 64.
     pub(super) fn new(cells: u32, bits: u32) -> Self {
         assert!((1..=64).contains(&bits), "a cell has 1 to 64 bits, not {bits}");
-        Self { lines: Lines::for_bits(u64::from(cells) * u64::from(bits)), cells, bits }
+        let lines = Lines::for_bits(u64::from(cells) * u64::from(bits));
+        Self { lines: lines.unwrap_or_else(|error| panic!("{error}")), cells, bits }
     }
 
     #[inline]

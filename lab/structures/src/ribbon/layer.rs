@@ -135,6 +135,7 @@ impl Layer {
     /// Creates a layer without bumped keys whose slots are all zero.
     pub(crate) fn empty(shape: LayerShape) -> Self {
         let solution = Lines::for_bits((shape.solution_words() + PADDING_WORDS as u64) * 64);
+        let solution = solution.unwrap_or_else(|error| panic!("{error}"));
         Self { shape, solution, codes: vec![0; shape.code_words() as usize] }
     }
 

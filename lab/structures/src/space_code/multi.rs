@@ -71,6 +71,7 @@ impl MultiResolutionFilter<OneLineFilter> {
             let share = 0.5f64.powi(resolution as i32) / all;
             let lines = (bytes as f64 * share / LINE_BYTES as f64).round().max(1.0);
             OneLineFilter::new(lines as usize, shape.hashes, FINGERPRINT_BITS, key_id)
+                .unwrap_or_else(|error| panic!("{error}"))
         };
         Self::new((0..shape.resolutions).map(filter), shape.groups)
     }

@@ -37,7 +37,7 @@ impl Arrival {
 /// use bruit_filters::FingerprintKey;
 ///
 /// let key = FingerprintKey::new([1; 16]);
-/// let mut filter = SpaceCodeFilter::new(OneLineFilter::new(100, 6, 64, key.id()), 32);
+/// let mut filter = SpaceCodeFilter::new(OneLineFilter::new(100, 6, 64, key.id()).unwrap(), 32);
 /// let flow = key.fingerprint(b"10.0.0.1 to 10.0.0.2");
 /// for draw in [1 << 63, 1 << 40, 1 << 63] {
 ///     filter.insert_batch(&[Arrival { key: flow, draw }]);
