@@ -19,7 +19,7 @@ use bruit_console::quantity::counted;
 use bruit_console::terminal::printable;
 
 const AFTER_HELP: &str = "\
-The secret is the first line of --secret-file, or of standard input. It is never an argument, because every \
+The secret is the first line of --secret-file, or of standard input. It cannot be an argument, because every \
 user of the machine can see arguments. For pyzor it is the part after the comma in the output of 'pyzor genkey'.
 
 Changing an account keeps its weight, but closes the sessions that are logged in to it. An account that is removed and \
@@ -37,10 +37,10 @@ Examples:
   bruit accounts password razor ann@example.org < new.secret
   bruit accounts disable razor ann@example.org";
 
-/// Maximum number of bytes read for a secret. Protocols allow only shorter secrets.
+/// Maximum number of bytes read for a secret, longer than any protocol allows.
 const SECRET_BYTES_MAX: u64 = 4096;
 
-/// Maximum number of pages requested from the server. No server has that many.
+/// Maximum number of pages requested from the server, more than any server has.
 const PAGES_MAX: usize = 256;
 
 /// HTTP status 404.
@@ -196,7 +196,7 @@ fn set_enabled(one: &AccountArgs, enabled: bool, done: &str, output: &mut impl W
     tell(client(&one.server)?.update_account(&patch), done, output)
 }
 
-/// Prints the result of a change, or a message that the account does not exist.
+/// Prints `done`. If the account does not exist, prints that and returns exit code 1.
 fn tell(result: Result<Done, ClientError>, done: &str, output: &mut impl Write) -> Result<ExitCode, Failure> {
     if is_unknown(&result) {
         writeln!(output, "no such account")?;
@@ -216,7 +216,7 @@ impl NameArgs {
         AccountName { protocol: self.protocol.clone(), name: self.name.clone() }
     }
 
-    /// Returns a patch for this account that changes nothing yet.
+    /// Returns an empty patch for this account.
     fn patch(&self) -> AccountPatch {
         AccountPatch { protocol: self.protocol.clone(), name: self.name.clone(), ..AccountPatch::default() }
     }
@@ -325,8 +325,8 @@ fn print_entry(account: &AccountEntry, output: &mut impl Write) -> io::Result<()
     lines.iter().try_for_each(|(what, value)| writeln!(output, "{what:14}{}", printable(value)))
 }
 
-/// Formats the weight of an account, or `-` if none of its claims has been settled. In that case, its standing
-/// determines its weight.
+/// Formats the weight of an account. Returns `-` if none of its claims have been settled: its weight then depends only
+/// on its standing.
 fn shown_weight(account: &AccountEntry) -> String {
     account.trust.as_ref().map_or_else(|| "-".to_owned(), |trust| format!("{:.2}", trust.weight))
 }

@@ -27,7 +27,7 @@ use bruit_console::terminal::{coloured_verdict, complain, printable};
 /// Default time limit of a check.
 pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Exit codes; 0 to 2 match razor-check and pyzor.
+/// Exit codes. Codes 0 to 2 have the same meaning as in razor-check and pyzor.
 const SPAM: u8 = 0;
 const NOT_SPAM: u8 = 1;
 const ERROR: u8 = 2;
@@ -127,7 +127,7 @@ pub(crate) struct CheckArgs {
     server: Server,
 }
 
-/// Outcome of the check of one message.
+/// Outcome of checking one message.
 type Answer = Result<CheckAnswer, ClientError>;
 
 /// A verdict, with a note if a replica was consulted.
@@ -139,7 +139,7 @@ struct CheckAnswer {
     replica: Option<Note>,
 }
 
-/// Minimum recipient count of a signature in a replica.
+/// Minimum recipient count that a replica records.
 const REPLICA_RECIPIENTS_MIN: u32 = 16;
 
 pub(crate) fn run(arguments: &CheckArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
@@ -168,7 +168,7 @@ pub(crate) fn run(arguments: &CheckArgs, output: &mut impl Write) -> Result<Exit
     });
     let was_all_read =
         match was_all_read.and_then(|was_all_read| output.flush().map(|()| was_all_read).map_err(Failure::from)) {
-            // If the reader closed the output, keep the exit code of the verdict. Other verbs return 0 in this case,
+            // If the reader closed the output, exit with the code of the verdict. Other verbs exit with 0 in this case,
             // but here 0 means spam.
             Err(Failure::ReaderLeft) => true,
             result => result?,
@@ -185,7 +185,7 @@ pub(crate) fn run(arguments: &CheckArgs, output: &mut impl Write) -> Result<Exit
     Ok(ExitCode::from(code))
 }
 
-/// Numbers of messages by verdict, for the summary.
+/// Number of messages with each verdict, for the summary.
 #[derive(Default)]
 struct Tally {
     messages: u64,
@@ -274,7 +274,7 @@ impl Checker {
     }
 }
 
-/// Returns the answer with the verdict that `threshold` gives instead of the server's bulk threshold.
+/// Computes the verdict again with `threshold` in place of the server's bulk threshold.
 fn judge_again(checked: Checked, threshold: u32) -> Checked {
     let (verdict, reason) = match (checked.verdict, checked.bulk_count >= threshold) {
         (Verdict::Unknown, true) => (Verdict::Bulk, "many_recipients"),
@@ -291,7 +291,7 @@ fn print(arguments: &CheckArgs, place: &Place, answer: &Answer, output: &mut imp
     if let Ok(CheckAnswer { checked, replica }) = answer {
         let replica = replica.map_or_else(String::new, |note| format!(" ({note})"));
         let is_asked = arguments.count.is_some() || arguments.bulk_threshold.is_some();
-        let total = || format!(", {}", counted(checked.bulk_count.into(), "recipient"));
+        let total = || format!("; {} counted", counted(checked.bulk_count.into(), "recipient"));
         let total = if is_asked { total() } else { String::new() };
         writeln!(output, "{}{}{total}{replica}", printable(&place.prefix()), line(checked))?;
     }

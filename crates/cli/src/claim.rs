@@ -13,7 +13,7 @@ use bruit_console::failure::bad_input;
 use bruit_console::quantity::counted;
 use bruit_console::terminal::{complain, printable};
 
-/// Default time limit of a claim. It is longer than for a check, because the server does not answer until the claim is
+/// Default time limit of a claim. It is longer than that of a check, because the server answers only once the claim is
 /// on disk.
 pub(crate) const CLAIM_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -101,7 +101,7 @@ pub(crate) fn run(arguments: &ClaimArgs, claim: Claim, output: &mut impl Write) 
     Ok(if failed == 0 && was_all_read { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
-/// Describes the error if the claim failed or had no effect.
+/// Returns an error message if the claim failed or had no effect.
 fn fault(answer: &Answer) -> Option<String> {
     match answer {
         Err(error) => Some(error.to_string()),

@@ -113,12 +113,12 @@ fn line(answer: &Counted) -> String {
     let total = counted(answer.bulk_count.into(), "recipient");
     match &answer.count_reason {
         Some(reason) if answer.counted == 0 => format!("not counted: {reason}"),
-        Some(reason) => format!("counted {}, {total} in all; {reason}", answer.counted),
-        None => format!("counted {}, {total} in all", answer.counted),
+        Some(reason) => format!("counted {}, now {total} in all; {reason}", answer.counted),
+        None => format!("counted {}, now {total} in all", answer.counted),
     }
 }
 
-/// Parses a number of recipients or a recipient threshold, between 1 and DCC's "many".
+/// Parses a recipient count or a recipient threshold: a number from 1 up to DCC's "many".
 pub(crate) fn parse_recipients(text: &str) -> Result<u32, String> {
     let most = bruit_client::http::RECIPIENTS_MAX;
     let number = u32::try_from(parse_count(text)?).ok().filter(|number| *number <= most);
@@ -134,9 +134,9 @@ mod tests {
         let line = |number, bulk_count, reason: Option<&str>| {
             line(&Counted { counted: number, bulk_count, count_reason: reason.map(str::to_owned) })
         };
-        assert_eq!(line(5, 25, None), "counted 5, 25 recipients in all");
-        assert_eq!(line(1, 1, None), "counted 1, 1 recipient in all");
-        assert_eq!(line(15, 40, Some("no more")), "counted 15, 40 recipients in all; no more");
+        assert_eq!(line(5, 25, None), "counted 5, now 25 recipients in all");
+        assert_eq!(line(1, 1, None), "counted 1, now 1 recipient in all");
+        assert_eq!(line(15, 40, Some("no more")), "counted 15, now 40 recipients in all; no more");
         assert_eq!(line(0, 40, Some("the sender is whitelisted")), "not counted: the sender is whitelisted");
     }
 }

@@ -1,4 +1,5 @@
-//! `bruit plan`: calculates filters for a number of signatures and a goal, and compares them.
+//! `bruit plan`: calculates and compares filters for a number of signatures and a goal, which is an error rate or a
+//! size.
 //!
 //! All figures come from [`bruit_filters::sizing`].
 
@@ -72,17 +73,16 @@ pub(crate) fn run(arguments: &PlanArgs, output: &mut impl Write) -> Result<(), F
 struct Plan {
     signatures: u64,
     goal: Goal,
-    /// Options that were not given and have their default value.
+    /// Options that were not given, with their default values.
     assumed: Vec<String>,
     membership: [MembershipPlan; 2],
     counting: [CountingPlan; 2],
-    /// The one-line counting filter at its default size, unless that exceeds its maximum.
+    /// The one-line counting filter at its default size, or `None` if that is above the maximum size.
     usual_counting: Option<CountingPlan>,
     bulk: Option<Bulk>,
 }
 
-/// Returns a function that adds the purpose and the layout of a filter to an error, because a plan for another layout
-/// may still be possible.
+/// Returns a function that adds a filter's purpose and layout to an error. Only this layout may be at fault.
 fn for_layout(what: &str, layout: Layout) -> impl Fn(SizingError) -> String {
     let layout = if layout == Layout::OneLine { "one-line" } else { "classical" };
     move |error| format!("no plan for {what}, {layout} layout: {error}")
@@ -91,7 +91,7 @@ fn for_layout(what: &str, layout: Layout) -> impl Fn(SizingError) -> String {
 /// Error rates of counts at a threshold.
 struct Bulk {
     threshold: u32,
-    /// Natural logarithm of equation (4) for the classical counting filter.
+    /// Natural logarithm of the rate by equation (4), for the classical counting filter.
     ln_equation_4: f64,
     one_line: f64,
     intuitive: f64,
@@ -230,7 +230,7 @@ struct Column {
 const COLUMNS: [(&str, &str); 4] =
     [("membership", "classical"), ("membership", "one-line"), ("counting", "classical"), ("counting", "one-line")];
 
-/// A label, and the function that formats the value of each column.
+/// A row label, and the function that formats a column's value for this row.
 type Row = (&'static str, fn(&Column) -> String);
 
 const ROWS: [Row; 8] = [
@@ -354,7 +354,7 @@ impl Bulk {
     }
 }
 
-/// Returns `None`, shown as null in JSON, for an infinite logarithm, which means a rate of 0.
+/// Returns `None` (null in JSON) for the infinite logarithm of a rate of 0.
 fn finite(number: f64) -> Option<f64> {
     number.is_finite().then_some(number)
 }

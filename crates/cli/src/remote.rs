@@ -1,4 +1,4 @@
-//! Shared code of the verbs that talk to a server: its address, the messages, and parallel requests.
+//! Code shared by the verbs that talk to a server: options for the server and the messages, and parallel requests.
 
 mod own_token;
 mod parallel;
@@ -60,8 +60,8 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Returns an error if the input is a folder or several files. With one idempotency key, the second of two messages
-    /// with the same text would not be counted.
+    /// Returns an error if the input is a folder or several files. If two messages with the same text shared an
+    /// idempotency key, the second would not be counted.
     pub(crate) fn ensure_one_message(&self) -> Result<(), Failure> {
         if self.files.len() > 1 || self.files.iter().any(|file| file.is_dir()) {
             return Err(Failure::BadInput("--idempotency-key allows only one message".to_owned()));
@@ -104,7 +104,7 @@ impl Server {
         Client::new(&self.server, token.as_deref(), self.timeout.unwrap_or(default_timeout)).map_err(bad_input)
     }
 
-    /// Reads the token from a file or the environment. It is never an argument, because every local user can see
+    /// Reads the token from a file or the environment. It cannot be an argument, because every local user can see
     /// arguments.
     fn token(&self) -> Result<Option<String>, Failure> {
         match &self.token_file {

@@ -70,7 +70,7 @@ pub(crate) struct ReplicaArgs {
     #[arg(long, value_name = "FILE", env = "BRUIT_REPLICA", default_value = "/var/lib/bruit/replica")]
     data: PathBuf,
 
-    /// Number of listed signatures that a new replica is sized for; 10M use 28 MB
+    /// Number of listed signatures that a new replica is sized for; 10M need 28 MB
     #[arg(long, value_name = "N", default_value = "10M", value_parser = parse_capacity)]
     capacity: u64,
 
@@ -93,7 +93,7 @@ pub(crate) struct ReplicaArgs {
 
 fn parse_capacity(text: &str) -> Result<u64, String> {
     let is_one = |capacity: &u64| (CAPACITY_MIN..=CAPACITY_MAX).contains(capacity);
-    let bounds = || format!("it must be {} to {}", grouped(CAPACITY_MIN), grouped(CAPACITY_MAX));
+    let bounds = || format!("it must be from {} to {}", grouped(CAPACITY_MIN), grouped(CAPACITY_MAX));
     Some(parse_count(text)?).filter(is_one).ok_or_else(bounds)
 }
 
@@ -108,7 +108,7 @@ pub(crate) fn run(arguments: &ReplicaArgs, output: &mut impl Write) -> Result<Ex
 async fn until_stopped(arguments: &ReplicaArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let watch = |kind| signal(kind).context("failed to watch for signals").map_err(Failure::Other);
     let (mut terminate, mut interrupt) = (watch(SignalKind::terminate())?, watch(SignalKind::interrupt())?);
-    // A write has no await point, so a signal cannot interrupt it.
+    // Writing to the file has no await point, so a signal cannot interrupt it.
     tokio::select! {
         done = follow(arguments, output) => done,
         _ = terminate.recv() => Ok(ExitCode::SUCCESS),
@@ -149,8 +149,8 @@ async fn follow(arguments: &ReplicaArgs, output: &mut impl Write) -> Result<Exit
     Err(failure(follower.follow(now, tell).await))
 }
 
-/// Returns the problem in a round that reached the server, if there was one: nothing was accepted, the data was
-/// incomplete or, without `--once`, some data was rejected.
+/// Returns the problem, if any, with a round that reached the server: nothing was accepted, the data was incomplete or,
+/// without `--once`, some data was rejected.
 fn fault(arguments: &ReplicaArgs, round: &Round) -> Option<String> {
     let url = arguments.from.as_deref().unwrap_or_default();
     let rejected = || round.rejected.first().map(|rejected| format!("rejected data from {url}: {rejected}"));
@@ -189,8 +189,9 @@ fn source(arguments: &ReplicaArgs) -> Result<HttpsSource, Failure> {
     }
 }
 
-/// Returns the source for fetching the realm from a server on this machine. The source sends the administrator's token
-/// with this one request only, because another program may listen at the address later.
+/// Returns a source that fetches the realm with the token of a server on this machine, or `None` if the user supplied a
+/// token or no local token is found. The token is sent with this one request only, because another program may listen
+/// at the address later.
 fn one_time_source(arguments: &ReplicaArgs) -> Result<Option<HttpsSource>, Failure> {
     let url = arguments.from.as_deref().unwrap_or_default();
     let has_token =

@@ -225,7 +225,7 @@ fn start(config: &Config, directory: &Path) -> Result<Server, Failure> {
     Ok(server)
 }
 
-/// Prints the addresses and example commands. If the output is closed, the server keeps running.
+/// Prints the server's addresses and example commands. A closed output is not an error: the server keeps running.
 fn announce(server: &Server, output: &mut impl Write) -> Result<(), Failure> {
     match write_announcement(server, output) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -265,7 +265,7 @@ fn write_announcement(server: &Server, output: &mut impl Write) -> io::Result<()
 
 fn reload(server: &Server, arguments: &ServeArgs) {
     notify(&[NotifyState::Reloading]);
-    // Reload the token even if the configuration is invalid: a removed token must become invalid.
+    // Reload the token even if the configuration is invalid, so that a removed token stops working.
     if let Err(error) = server.reload_token() {
         tracing::error!(
             error = &error as &dyn std::error::Error,

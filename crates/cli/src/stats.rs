@@ -91,7 +91,7 @@ fn print_rings(rings: &[Ring], output: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints the current policy with the keys of `[trust]`.
+/// Prints the current trust policy. Each line is named like its key in `[trust]`.
 fn print_policy(stats: &Stats, output: &mut impl Write) -> io::Result<()> {
     writeln!(output, "\n{:24}  {:>14}", "trust", "in force")?;
     stats.trust.fields().iter().try_for_each(|(key, value)| writeln!(output, "{key:24}  {value:>14}"))

@@ -16,10 +16,10 @@ use bruit_console::Failure;
 const AFTER_HELP: &str = "\
 verify, inspect and resize --dry-run change nothing and take no lock, so they work while a server is running. \
 repair, resize and accept-clock refuse to run while a server is running; accept-clock --server sends a request \
-to the server instead. A server also resizes at its start, if the memory budget in its configuration has changed.
+to the server instead. A server also resizes at startup, if the memory budget in its configuration has changed.
 
-A copy of the directory is a backup, even if it is made while the server is running. It must be finished before \
-the server has written two more snapshots; check it with verify.
+A copy of the directory is a backup, even if it is made while the server is running. The copy must be \
+finished before the server has written two more snapshots. Check it with verify.
 
 realm.bruit contains the secret key of the realm; without this key, the journal and snapshots are useless. No command \
 prints the key.
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &StoreArgs, output: &mut impl Write) -> Result<Exit
     outcome.and_then(|code| flushed.map(|()| code)).map_err(never_one)
 }
 
-/// Replaces exit code 1, which is reserved for a damaged store. Other errors, such as a full disk, must not use it.
+/// Changes the exit code of other errors, such as a full disk, to 2. Exit code 1 is reserved for a damaged store.
 fn never_one(failure: Failure) -> Failure {
     match failure {
         Failure::Other(error) => Failure::BadInput(format!("{error:#}")),
@@ -82,7 +82,7 @@ fn never_one(failure: Failure) -> Failure {
     }
 }
 
-/// Formats an error and its causes as one line, with exit code 2: code 1 means a damaged store.
+/// Turns an error and its causes into a one-line failure with exit code 2. Exit code 1 is reserved for a damaged store.
 fn refused(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
     Failure::BadInput(format!("{:#}", anyhow::Error::new(error)))
 }

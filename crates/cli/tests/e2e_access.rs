@@ -1,4 +1,4 @@
-//! Access rights, with real proxies, another user of the machine, host names, TLS and a Unix socket.
+//! Access rights, tested with real proxies, another user of the machine, host names, TLS and a Unix socket.
 
 mod common;
 
@@ -148,11 +148,11 @@ fn another_user_of_the_machine_administers_nothing() {
     assert!(answer.complaints.contains("an administrator's token"), "{answer:?}");
     assert!(
         administer(&server, &["stats"]).contains("listed signatures"),
-        "anyone who can read the token needs nothing else"
+        "whoever can read the token may administer the server"
     );
 }
 
-/// A process listening at the port of a stopped server must not receive its token.
+/// A process that listens at the port of a stopped server must not receive the server's token.
 #[test]
 fn the_token_is_not_shown_to_another_user_who_took_the_port() {
     let folder = Folder::new();
@@ -205,7 +205,7 @@ fn at_the_unix_socket_the_kernel_says_who_asks() {
     assert_eq!(as_user(NOBODY, &["http://localhost/v1/stats"]), 403);
     assert!(server.said().contains("user 65534 of this machine"), "{}", server.said());
     assert_eq!(as_user(0, &["http://localhost/v1/stats"]), 200);
-    // A proxy in front of the socket must not pass its rights on to its clients.
+    // The clients of a proxy in front of the socket must not get the proxy's rights.
     for marked in [&["--http1.0"][..], &["-H", "X-Forwarded-For: 192.0.2.1"], &["-H", "Via: 1.1 proxy"]] {
         assert_eq!(as_user(0, &[marked, &["http://localhost/v1/stats"]].concat()), 403, "{marked:?}");
         assert_eq!(as_user(0, &[marked, &report].concat()), 403, "{marked:?}");

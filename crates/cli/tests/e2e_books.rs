@@ -1,5 +1,5 @@
-//! Effects of the books' limits on clients and operators: a script that reports in a loop is refused in every protocol,
-//! and health shows it.
+//! The books' limits, as clients and operators see them: a script that reports in a loop is refused in every protocol,
+//! and the health conditions show it.
 
 mod common;
 
@@ -27,7 +27,7 @@ fn a_looping_reporter_is_told_to_come_back_and_health_says_why() {
     let server = Server::start(&folder, "");
     let client = Client::new(&server.url(), Some(&server.token()), SOON).unwrap();
     let mut accepted = 0;
-    // The site's daily share is a fifth of a generation, or some 18,700 signatures with 16 MiB.
+    // The site's daily quota is a fifth of a generation: some 18,700 signatures with 16 MiB.
     let refusal = (0..200).find_map(|round| match client.report(&subject(1 + round * SIGNATURES_MAX as u64)) {
         Ok(claimed) => {
             accepted += claimed.accepted;
@@ -42,7 +42,7 @@ fn a_looping_reporter_is_told_to_come_back_and_health_says_why() {
     assert_eq!(
         pyzor.pyzor("report", &format!("{:040x}", u64::MAX)).0,
         503,
-        "the client is told to try again later, not that it may not report"
+        "the reply says that the client may try again later, not that it lacks a right"
     );
     assert_eq!(pyzor.pyzor("check", &format!("{:040x}", 1)).1, Some(5), "earlier listings are still found");
     let deadline = Instant::now() + SOON;
@@ -53,10 +53,10 @@ fn a_looping_reporter_is_told_to_come_back_and_health_says_why() {
     assert!(server.said().contains("reports_refused"), "{}", server.said());
 }
 
-/// A looping script against a server with the default memory. Run it by name, in an optimised build;
-/// `docs/reliability.md` has its figures.
+/// A looping script against a server with the default memory. Run this test by name, in an optimised build. Its figures
+/// are in `docs/reliability.md`.
 #[test]
-#[ignore = "takes minutes and an optimised build"]
+#[ignore = "takes minutes, and needs an optimised build"]
 #[allow(clippy::print_stdout, reason = "the purpose of the test is to print figures")]
 fn forty_million_claims_at_a_default_server() {
     const BEFORE: u64 = 100_000;
@@ -73,8 +73,8 @@ fn forty_million_claims_at_a_default_server() {
     let states: Vec<_> = stats.health.iter().map(|condition| (&condition.state, &condition.text)).collect();
     let found = known(&client, 0, before);
     let false_hits = known(&client, 1 << 42, 10_000_000);
-    println!("{seconds} s: {before} and {listed} listed, {revoked} revoked; {found} of {before} found,");
-    println!("{false_hits} of 10,000,000 false hits; health: {states:?}\n{}", server.said());
+    println!("{seconds} s: listed {before}, then {listed}; revoked {revoked}; found {found} of the first {before};");
+    println!("{false_hits} false hits in 10,000,000 checks; health: {states:?}\n{}", server.said());
     assert!(found >= before - before / 1_000 && false_hits < 100);
     assert!(stats.health.iter().any(|condition| condition.state == "reports_refused"), "{states:?}");
     assert!(server.said().contains("reports_refused"));
@@ -88,7 +88,7 @@ fn forty_million_claims_at_a_default_server() {
     }
 }
 
-/// Sends this many signatures in full requests, ignores refusals, and returns the number of accepted signatures.
+/// Sends this many signatures in full requests. Ignores refusals, and returns the number of accepted signatures.
 fn send(signatures: u64, claim: impl Fn(u64) -> Result<Claimed, ClientError>) -> u64 {
     let accepted = |first| match claim(first) {
         Ok(claimed) => u64::from(claimed.accepted),

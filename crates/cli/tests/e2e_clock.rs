@@ -20,7 +20,7 @@ const DAY: i64 = 86_400;
 const OLD: &str = "razor/text.eml";
 const NEW: &str = "razor/base64.eml";
 
-/// A server with one earlier report, and its clock.
+/// A server with its clock and one earlier report.
 struct Site {
     folder: Folder,
     clock: FakeClock,
@@ -177,7 +177,7 @@ fn nothing_is_founded_while_the_clock_says_1970() {
     assert!(!folder.path("data").join("realm.bruit").exists());
 }
 
-/// Creates a directory as an earlier version would have created it while the system clock showed 1970.
+/// Creates a directory as an earlier version would have done while the system clock showed 1970.
 fn found_in_1970(directory: &Path) {
     let found = || Founding::new([7; 16], 16 << 20, Policy::default(), Time(1_000)).unwrap();
     let store = Clearinghouse::open_or_found(directory, &Options::default(), found, &mut |_| {}).unwrap();

@@ -24,24 +24,27 @@ fn one_script_starts_three_nodes_that_share_and_another_ends_them() {
     let message = message.to_str().unwrap();
     assert_eq!(cluster.run(1, "report", message).status.code(), Some(0));
     for node in 1..=3 {
-        cluster
-            .until(&format!("node {node} knows it"), || cluster.run(node, "check", message).status.code() == Some(0));
+        cluster.until(&format!("node {node} knows the report"), || {
+            cluster.run(node, "check", message).status.code() == Some(0)
+        });
     }
-    // The cluster works without a killed broker.
+    // The cluster keeps working after a broker is killed.
     let pid = std::fs::read_to_string(cluster.directory().join("broker-2.pid")).unwrap();
     assert!(Command::new("kill").args(["-9", pid.trim()]).status().unwrap().success());
     let other = testdata("razor/html.eml");
     let other = other.to_str().unwrap();
     assert_eq!(cluster.run(2, "report", other).status.code(), Some(0));
     for node in 1..=3 {
-        cluster.until(&format!("node {node} knows it"), || cluster.run(node, "check", other).status.code() == Some(0));
+        cluster.until(&format!("node {node} knows the report"), || {
+            cluster.run(node, "check", other).status.code() == Some(0)
+        });
     }
     let stopped = cluster.script("stop.sh");
     assert!(stopped.status.success(), "{stopped:?}");
     assert!(std::fs::read_dir(cluster.directory()).unwrap().all(|file| !is_pid(&file.unwrap().path())));
 }
 
-/// Five checks count five recipients each. Two of the checks use `curl`; none uses a DCC client.
+/// Five checks count five recipients each. Two of the checks use `curl`, and none uses a DCC client.
 #[test]
 fn a_message_to_25_recipients_is_bulk_at_20_and_not_at_26_on_every_node() {
     let cluster = Cluster::start();
@@ -55,7 +58,9 @@ fn a_message_to_25_recipients_is_bulk_at_20_and_not_at_26_on_every_node() {
         assert_eq!(counted["counted"], 5, "{counted}");
     }
     for node in 1..=3 {
-        cluster.until(&format!("node {node} knows of all"), || cluster.check(node, &[], message).1["bulk_count"] == 25);
+        cluster.until(&format!("node {node} has counted all recipients"), || {
+            cluster.check(node, &[], message).1["bulk_count"] == 25
+        });
         assert_eq!(cluster.check(node, &["--bulk-threshold", "20"], message).0, Some(3));
         assert_eq!(cluster.check(node, &["--bulk-threshold", "26"], message).0, Some(1));
         assert_eq!(cluster.curl(node, "/v1/check?bulk_threshold=20", message)["verdict"], "bulk");

@@ -1,6 +1,6 @@
-//! A short run of `cargo xtask endurance`. Each network passes through more than nine generations of both books, with a
-//! kill, a clock weeks ahead, a looping reporter, and a node that is away for two generations. The full run injects
-//! every fault.
+//! A short run of `cargo xtask endurance`. Each network passes through more than nine generations of both books. The
+//! faults are a kill, a clock weeks ahead, a looping reporter, and a node that is away for two generations. The full
+//! run injects every fault.
 
 #![expect(clippy::print_stdout, reason = "if a test fails, the output shows which faults were injected and when")]
 

@@ -21,9 +21,9 @@ use common::{Folder, Server, administer, printed};
 const NODES: usize = 3;
 /// Length of an epoch of both books, in seconds.
 const EPOCH: u64 = 3;
-/// Number of generations in the test. It exceeds the number of live generations.
+/// Number of generations in the test, more than are live at the same time.
 const GENERATIONS: u64 = 10;
-/// Number of past generations whose reports are certainly still counted.
+/// Number of past generations whose reports must still be counted.
 const SURELY_LIVE: u64 = 4;
 const MEMORY_BYTES: u64 = 8 << 20;
 /// Maximum wait for an expected event.
@@ -58,15 +58,15 @@ fn exchange_over_a_broker_outlives_generations_and_peers_are_told_right() {
     assert_everywhere(&nodes, &told);
     assert_up_to_date(&nodes);
 
-    // The broker still has the heads of a node that is gone for good, but the heads no longer change.
+    // The broker still has the heads of the node that is gone for good, but these no longer change.
     nodes.pop().unwrap().kill();
     let is_silent = |peer: &PeerStatus| peer.name == "node-2" && peer.state == "silent" && peer.silent_seconds >= 7;
-    until("the node that is gone is silent", PATIENCE, &nodes, || {
+    until("the node that is gone has the state silent", PATIENCE, &nodes, || {
         nodes.iter().all(|node| peers(node).iter().any(is_silent))
     });
     let others = peers(&nodes[0]).into_iter().find(|peer| peer.name == "node-1").unwrap();
     assert_eq!((&*others.state, others.lag_segments), ("up_to_date", 0));
-    until("health names it", SOON, &nodes, || {
+    until("health names the silent node", SOON, &nodes, || {
         let admin = Client::new(&nodes[0].url(), Some(&nodes[0].token()), PATIENCE).unwrap();
         let conditions = admin.stats().unwrap().health;
         conditions.iter().any(|condition| condition.state == "peer_silent" && condition.subject == "node-2")
@@ -109,7 +109,7 @@ fn client(node: &Server) -> Client {
     Client::new(&node.url(), None, PATIENCE).unwrap()
 }
 
-/// Reports a different signature to each node, and adds the epochs and signatures to `told`.
+/// Reports a different signature to each node, and adds its epoch and number to `told`.
 fn report_to_all(nodes: &[Server], told: &mut Vec<(u64, u64)>) {
     for node in nodes {
         let (epoch, number) = (now().epoch(EPOCH), told.len() as u64);
@@ -141,7 +141,8 @@ fn assert_everywhere(nodes: &[Server], told: &[(u64, u64)]) {
     });
 }
 
-/// Asserts that every node is up to date with every other, and that their clocks agree, because all use the same clock.
+/// Asserts that every node is up to date with every other node. Also asserts that their clocks agree, as all of them
+/// use the same clock.
 fn assert_up_to_date(nodes: &[Server]) {
     let is_right = |peer: &PeerStatus| {
         peer.state == "up_to_date"
@@ -149,7 +150,7 @@ fn assert_up_to_date(nodes: &[Server]) {
             && peer.clock_skew_seconds.is_none_or(|skew| skew.abs() <= 5)
             && peer.reason.is_none()
     };
-    until("all are up to date", SOON, nodes, || nodes.iter().all(|node| peers(node).iter().all(is_right)));
+    until("all nodes are up to date", SOON, nodes, || nodes.iter().all(|node| peers(node).iter().all(is_right)));
 }
 
 /// Returns the output of `bruit peers --json`.

@@ -43,7 +43,7 @@ fn a_larger_memory_takes_effect_at_the_next_start_and_all_is_found() {
     let folder = Folder::new();
     let mut server = Server::start(&folder, "");
     assert!(server.terminate().success());
-    // Start anew with the smallest memory.
+    // Create the data directory again, with the smallest memory.
     fs::remove_dir_all(folder.path("data")).unwrap();
     set_memory(&folder, "16MiB", "8MiB");
     let mut server = server.restart();
@@ -72,7 +72,7 @@ fn a_larger_memory_takes_effect_at_the_next_start_and_all_is_found() {
         let output = bruit(&["serve", "--config", config.to_str().unwrap(), option]);
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success(), "{said}");
-        assert!(said.contains("67108864") && said.contains("268435456"), "both figures: {said}");
+        assert!(said.contains("67108864") && said.contains("268435456"), "the error must contain both budgets: {said}");
     }
     // Without `memory` in the configuration, the server keeps its budget.
     let text = fs::read_to_string(folder.path("bruit.toml")).unwrap();
@@ -107,7 +107,7 @@ fn a_server_that_joins_a_realm_has_its_own_memory() {
     drop(server);
 }
 
-/// Sets the realm in the configuration. A restart would not repeat a command-line option.
+/// Sets the realm in the configuration, because a restart does not repeat command-line options.
 fn folder_realm(folder: &Folder, text: &str, realm: &std::path::Path) {
     folder.write("bruit.toml", format!("realm = {realm:?}\n{text}"));
 }
@@ -131,7 +131,7 @@ fn resize_tells_what_it_would_do_and_does_it_on_a_store_that_is_not_in_use() {
     let listed = &told["structures"][0];
     assert_eq!((&told["done"], &listed["lines_now"]), (&false.into(), &listed["lines_then"]));
     assert_eq!(listed["capacity_now"], listed["capacity_then"]);
-    // The server still runs.
+    // The server is still running.
     refused(&["store", "resize", data, "--memory", "64MiB"]);
     assert!(server.terminate().success());
     let line = refused(&["store", "resize", data, "--memory", "8MiB"]);

@@ -1,4 +1,4 @@
-//! Three nodes exchange data over HTTPS. Nodes are killed in the meantime, but every acknowledged report is still
+//! Three nodes exchange data over HTTPS. Although nodes are killed in the meantime, every acknowledged report is
 //! counted exactly once on every node.
 
 mod agreement;
@@ -41,7 +41,7 @@ fn start_nodes(folders: &[Folder]) -> Vec<Server> {
     folders.iter().enumerate().map(|(index, folder)| Server::start(folder, &more(index))).collect()
 }
 
-/// Returns free addresses. Nodes must have each other's addresses before they start, and keep their own after a
+/// Returns free addresses. Nodes must know each other's addresses before they start, and keep their own after a
 /// restart.
 fn free_addresses() -> Vec<SocketAddr> {
     let listeners: Vec<_> = (0..NODES).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();

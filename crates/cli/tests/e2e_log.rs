@@ -1,4 +1,4 @@
-//! The log of a real server: requests at debug, JSON, the audit trail, and links that fail and recover.
+//! The log of a real server: requests at level debug, JSON, the audit trail, and links that fail and recover.
 
 #[allow(dead_code, reason = "the nodes are not put under load here")]
 mod agreement;
@@ -46,7 +46,7 @@ fn debug_has_a_line_for_a_check_over_every_protocol_and_info_has_none() {
     until_line(&folder, &["protocol=\"dcc\"", "answered=\"malformed\"", "reason=\"malformed request\""]);
     let log = log(&folder);
     assert!(!log.contains(DIGEST) && !log.contains(E8), "the log contains a whole signature: {log}");
-    assert!(!log.contains("bruit::request: signature"), "single signatures belong to the level trace: {log}");
+    assert!(!log.contains("bruit::request: signature"), "single signatures may be logged only at level trace: {log}");
 
     server.terminate();
     fs::write(folder.path("server.log"), "").unwrap();
@@ -147,8 +147,8 @@ fn a_link_that_fails_is_named_once_with_the_reason_and_so_is_its_return() {
     let _here = Server::start(&folders[0], &peer("berta", &keys[1], &format!("url = \"https://{address}\"\n")));
     let fails = ["WARN", "link failed; retrying", "peer=\"berta\"", "reason="];
     let line = until_line(&folders[0], &fails);
-    assert!(line.contains("refused"), "the line must say that nobody listens at the address: {line}");
-    // Sleep long enough for several attempts.
+    assert!(line.contains("refused"), "the line must show that the connection was refused: {line}");
+    // Sleep long enough for the server to try several times.
     thread::sleep(Duration::from_secs(3));
     assert_eq!(lines_with(&log(&folders[0]), &fails).len(), 1, "{}", log(&folders[0]));
     let more = format!("[federation]\nlisten = \"{address}\"\n{}", peer("anna", &keys[0], ""));

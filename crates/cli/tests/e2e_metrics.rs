@@ -1,4 +1,4 @@
-//! Metrics of a real server and the alert rules based on them, checked with Prometheus' own `promtool`.
+//! The metrics of a real server and the alert rules that use them, checked with Prometheus' own `promtool`.
 
 mod common;
 
@@ -31,7 +31,7 @@ fn promtool_accepts_the_metrics_of_a_server_in_use() {
     let folder = Folder::new();
     let mut server = Server::start(&folder, PEER);
     use_every_protocol(&server);
-    // Stop the server, which writes a snapshot, so that the metric of its age exists.
+    // Stop the server, so that it writes a snapshot: the metric for the snapshot's age must exist.
     server.terminate();
     let server = server.restart();
     use_every_protocol(&server);
@@ -58,9 +58,10 @@ fn every_request_is_counted_and_timed_once() {
     for _ in 0..3 {
         use_every_protocol(&server);
     }
-    // Three checks and three reports per protocol; over HTTP and Razor, only three checks. Clients may repeat requests.
+    // The minimum is three checks and three reports per protocol, or only three checks over HTTP and Razor. Clients may
+    // have repeated requests.
     for (protocol, least) in [("pyzor", 6), ("dcc", 6), ("fuzzy", 6), ("razor", 3), ("http", 3)] {
-        // Some requests are counted just after they have been answered.
+        // Some requests are counted only after they have been answered.
         let is_so = || {
             let metrics = wire::metrics(&server);
             let name = format!("bruit_request_duration_seconds_count{{protocol=\"{protocol}\"}}");
@@ -101,7 +102,7 @@ fn every_alert_says_what_to_do_and_is_tested() {
     }
 }
 
-/// Sends a check and a report over each protocol that has both, and a check over HTTP and Razor.
+/// Sends a check and a report over Pyzor, DCC and the fuzzy protocol, and a check over HTTP and Razor.
 fn use_every_protocol(server: &Server) {
     let mut pyzor = Datagrams::to(server.address("pyzor"));
     let digest = "0123456789abcdef0123456789abcdef01234567";
@@ -161,14 +162,14 @@ fn assert_documents_name_what_is_there(metrics: &str) {
     }
 }
 
-/// Returns the words that begin with `bruit_` and are not names of crates.
+/// Returns the words that begin with `bruit_`, except the names of crates.
 fn metric_names(text: &str) -> BTreeSet<String> {
     let is_part = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
     let words = text.split(|letter| !is_part(letter)).filter(|word| word.starts_with("bruit_"));
     words.filter(|word| !["bruit_server", "bruit_filters"].contains(word)).map(ToOwned::to_owned).collect()
 }
 
-/// A path of the repository.
+/// Returns the path of a file in the repository.
 fn repository(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
 }

@@ -1,5 +1,5 @@
-//! A server's view of other nodes, derived from the heads they sign. The test simulates the other nodes, with clocks of
-//! its choice.
+//! A server's view of other nodes, derived from the heads they sign. The test simulates the other nodes and sets their
+//! clocks.
 
 #[path = "../../federation/tests/brokers/mod.rs"]
 mod brokers;
@@ -59,7 +59,8 @@ fn a_wrong_clock_is_named_and_segments_that_are_not_live_here_are_missed_all_the
         subjects(&named) == [""] && named[0].text.contains("our own clock is probably wrong")
     });
 
-    // The nodes announce segments that this server lacks: of a generation that has begun here, and of one that has not.
+    // The last node announces segments that this server lacks. Some are of the current generation, the others of a
+    // generation that has not begun here.
     let current = now().epoch(realm.spam_epoch_seconds());
     let missing = [(Book::Listed, current, 5), (Book::Listed, current + 3, 7)];
     actors.until(&server, [60 * DAY, 60 * DAY, 0], &missing, "carla is behind", || {
@@ -93,8 +94,8 @@ impl Actors {
         Self { runtime, broker, realm: id }
     }
 
-    /// Makes all nodes sign heads every half second, until `is_so` returns true. `skews` are the differences of their
-    /// clocks from ours. Only the last node announces `chains`.
+    /// Makes all nodes sign heads every half second, until `is_so` returns true. `skews` are the differences between
+    /// their clocks and ours. Only the last node announces `chains`.
     fn until(
         &self,
         server: &Server,
@@ -121,7 +122,8 @@ impl Actors {
     }
 
     fn heads(&self, number: u8, skew: i64, chains: &[(Book, u64, u64)]) -> Vec<u8> {
-        // After its clock is set back, a node needs a new incarnation, because heads with an earlier time count as old.
+        // A node whose clock is set back needs a new incarnation, because heads with an earlier time are treated as
+        // old.
         let origin = Origin { key: public(number), incarnation: 1_000 - (skew / DAY).unsigned_abs() };
         let chain = |&(book, generation, sequence): &(Book, u64, u64)| {
             let frontier = Frontier { sequence, hash: [7; 32], offset: 200 * sequence, entries: sequence, digest: 5 };

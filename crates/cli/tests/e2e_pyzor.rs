@@ -11,8 +11,7 @@ use common::{Folder, PyzorHome, Server, bank, program, run, testdata};
 const KEY: &str = "0123456789abcdef0123456789abcdef01234567";
 const ACCOUNT: &str =
     "[[accounts]]\nprotocol = \"pyzor\"\nname = \"alice\"\nkey = \"0123456789abcdef0123456789abcdef01234567\"\n";
-/// Runs checks and reports with SpamAssassin's Perl client. The last argument is the digest, and the argument before it
-/// the address.
+/// Runs checks and reports with SpamAssassin's Perl client. The last two arguments are the address and the digest.
 const PERL: &str = r#"
 use Mail::SpamAssassin::Pyzor::Client;
 my ($host, $port, $digest) = @ARGV;

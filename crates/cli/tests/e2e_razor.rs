@@ -6,7 +6,7 @@ use std::fs;
 
 use common::{Folder, RazorHome, Server, bank, testdata};
 
-/// A number of signatures above the server's limit per request (bql in razor.md), so that the client must split them.
+/// More signatures than the server accepts in one request (bql in razor.md), so that the client must split them.
 const BATCH: usize = 60;
 
 /// The e8 signature of a link in `text.eml`.
@@ -57,13 +57,13 @@ fn the_bank_whose_logo_was_copied_is_no_spam() {
     home.report(&phish);
     home.check(&phish, true);
     home.check(&genuine, false);
-    // In a second report, the client announces the main text, which is listed, and sends all parts again.
+    // In a second report, the client announces the main text, which is already listed, and sends all parts again.
     home.report(&phish);
     home.check(&genuine, false);
     home.check(&phish, true);
 }
 
-/// The client reported only the e4 signature of the message. The server computes the signatures of its links from the
+/// The client reports only the e4 signature of the message. The server computes the signatures of the links from the
 /// body.
 #[test]
 fn another_message_with_a_reported_link_is_found() {
@@ -72,7 +72,7 @@ fn another_message_with_a_reported_link_is_found() {
     let home = RazorHome::new(&server);
     home.register();
     home.report(&message("text.eml"));
-    // The other text has the same length, because the signature includes the length.
+    // Keep the length of the text, because the signature includes it.
     let other = String::from_utf8(message("text.eml")).unwrap();
     let other = other.replace("tomorrow", "thursday").replace("Payment", "Plastic").replace("twenty", "eighty");
     home.check(other.as_bytes(), true);

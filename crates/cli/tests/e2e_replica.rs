@@ -20,7 +20,8 @@ use serde_json::Value;
 const SPAM: &str = "razor/text.eml";
 const OTHER: &str = "razor/base64.eml";
 
-/// Number of updates after which a report must have arrived. The server seals accepted reports within about a second.
+/// Number of updates after which a report must have arrived. The server puts accepted reports into a segment within
+/// about a second.
 const TRIES: u32 = 200;
 
 fn message(name: &str) -> Vec<u8> {
@@ -39,7 +40,7 @@ fn report(server: &Server, name: &str) {
 fn follow(server: &Server, replica: &str) -> Answer {
     let arguments = ["replica", "--from", &server.url(), "--data", replica, "--capacity", "100k", "--once"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
-    // On the server's own machine, anyone who can read the administrator's token can fetch the realm.
+    // On the server's own machine, anyone who can read the administrator's token may fetch the realm.
     run(command.args(arguments).env_remove("BRUIT_TOKEN").env("BRUIT_DATA", server.data()), b"").expect(0, server)
 }
 
@@ -86,7 +87,7 @@ fn misses_ask_nobody_and_hits_ask_the_server() {
 
     let (answer, calls) = check(&server, &replica, OTHER, &[]);
     let answer = answer.expect(1, &server);
-    assert_eq!(calls, Vec::<String>::new(), "nothing leaves the machine");
+    assert_eq!(calls, Vec::<String>::new(), "there must be no network call");
     let miss = told(&answer);
     assert_eq!((&miss["verdict"], &miss["reason"]), (&"unknown".into(), &"not_in_replica".into()));
     assert_eq!(miss["replica"]["asked_server"], false);
@@ -182,7 +183,7 @@ fn an_overfull_replica_is_warned_of() {
     let told = told(&shown);
     assert_eq!((&told["is_overfull"], &told["planned_false_hit_rate"]), (&true.into(), &0.01.into()));
     let shown = bruit(&["replica", "--show", "--data", replica], b"").expect(0, &server);
-    assert!(shown.text.contains("% planned: overfull\n"), "{shown:?}");
+    assert!(shown.text.contains("%): overfull\n"), "{shown:?}");
     let followed = follow(&server, replica);
     assert!(followed.complaints.contains(warning), "{followed:?}");
 }

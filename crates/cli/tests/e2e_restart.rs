@@ -13,7 +13,7 @@ struct Reported {
     razor: &'static str,
     pyzor: &'static str,
     http: &'static str,
-    /// The byte that fills the checksums and digests for all other protocols.
+    /// The byte that fills the checksums and digests sent over all other protocols.
     byte: u8,
 }
 

@@ -1,6 +1,6 @@
 //! Debian's unmodified rspamd, its scanner and controller, with a running clearinghouse as fuzzy storage.
 //!
-//! There is only one test, because rspamd needs seconds to start.
+//! There is only one test, because rspamd takes seconds to start.
 
 mod common;
 
@@ -125,7 +125,7 @@ impl<'a> Rspamd<'a> {
 
 impl Drop for Rspamd<'_> {
     fn drop(&mut self) {
-        // Send SIGTERM, so that rspamd ends its workers, too.
+        // Send SIGTERM, so that rspamd stops its workers, too.
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.process.id()).unwrap());
         let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
         let _ = self.process.wait();

@@ -1,4 +1,4 @@
-//! The commands that `bruit serve` suggests at its start work.
+//! The commands that `bruit serve` suggests at startup work.
 
 mod common;
 
@@ -31,7 +31,7 @@ fn the_commands_it_suggests_work() {
     }
 }
 
-/// Regression test: `inspect` listed the keys and the logs of every server as files of other programs.
+/// Regression test: `inspect` listed the server's own keys and logs as files of other programs.
 #[test]
 fn inspect_knows_every_file_that_a_server_keeps() {
     let folder = Folder::new();
@@ -98,7 +98,7 @@ fn a_store_that_the_memory_has_no_room_for_is_refused_with_and_without_its_snaps
     let found = || Founding::new([7; 16], BUDGET, Policy::default(), Time(1_728_432_000)).unwrap();
     let store = Clearinghouse::open_or_found(&data, &Options::default(), found, &mut |_| {}).unwrap();
     let _ = store.close();
-    // The first limit is too low for the empty books. The second is too low for the second set of books that is needed
+    // The first limit is too low for the empty books. The second is too low for a second set of books, which is needed
     // while the snapshot is read.
     for bytes in [BUDGET / 2, BUDGET * 3 / 2] {
         let answer = limited(bytes, &["store", "inspect", data.to_str().unwrap()]);

@@ -1,5 +1,5 @@
-//! A server that cannot write its folder of logs for other servers: it starts, accepts reports, shows the problem, and
-//! recovers.
+//! A server that cannot write to its shelf, the folder of logs for other servers. It starts, accepts reports, shows the
+//! problem, and recovers.
 
 mod common;
 
@@ -18,7 +18,7 @@ use common::{Folder, Server};
 const PATIENCE: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// A configured peer that is away. All segments must be queued for it.
+/// A configured peer that is away. The server must queue all segments for it.
 const PEER: &str = "[[peers]]\nname = \"away\"\nkey = \"3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c\"\n\
                     relation = \"cluster\"\n";
 
@@ -31,11 +31,11 @@ fn alone_it_starts_without_its_shelf_and_keeps_nothing_that_nobody_reads() {
     assert_eq!(waiting_bytes(&server), 0, "{}", server.said());
     assert!(!folder.path("data/shelf").is_dir());
 
-    // Once the folder can be written, replicas receive all later reports.
+    // Once the server can write to the folder, replicas receive all later reports.
     fs::remove_file(folder.path("data/shelf")).unwrap();
-    until(&server, "it recovers", || condition(&server, "shelf_fails").is_none());
+    until(&server, "the server has recovered", || condition(&server, "shelf_fails").is_none());
     report(&server, 100);
-    until(&server, "it is written", || folder.path("data/shelf").is_dir() && waiting_bytes(&server) == 0);
+    until(&server, "the shelf is written", || folder.path("data/shelf").is_dir() && waiting_bytes(&server) == 0);
 }
 
 #[test]
@@ -43,16 +43,16 @@ fn alone_it_gives_up_a_shelf_that_fails_while_it_runs() {
     let folder = Folder::new();
     let server = Server::start(&folder, "");
     report(&server, 1);
-    until(&server, "it is written", || waiting_bytes(&server) == 0);
+    until(&server, "the shelf is written", || waiting_bytes(&server) == 0);
     fs::remove_dir_all(folder.path("data/shelf")).unwrap();
     folder.write("data/shelf", "in the way");
     report(&server, 2);
-    until(&server, "it says so", || condition(&server, "shelf_fails").is_some());
-    until(&server, "it keeps nothing", || waiting_bytes(&server) == 0);
+    until(&server, "the server reports the problem", || condition(&server, "shelf_fails").is_some());
+    until(&server, "the queue is empty", || waiting_bytes(&server) == 0);
     report(&server, 3);
     assert_eq!(waiting_bytes(&server), 0);
     fs::remove_file(folder.path("data/shelf")).unwrap();
-    until(&server, "it recovers", || condition(&server, "shelf_fails").is_none());
+    until(&server, "the server has recovered", || condition(&server, "shelf_fails").is_none());
     let mut server = server;
     assert!(server.terminate().success());
     let server = server.restart();
@@ -71,21 +71,23 @@ fn with_peers_it_starts_without_its_shelf_and_keeps_everything_for_them() {
     thread::sleep(Duration::from_secs(11));
     assert_eq!(waiting_bytes(&server), waiting);
     fs::remove_file(folder.path("data/shelf")).unwrap();
-    until(&server, "it is written", || waiting_bytes(&server) == 0 && condition(&server, "shelf_fails").is_none());
+    until(&server, "the shelf is written", || {
+        waiting_bytes(&server) == 0 && condition(&server, "shelf_fails").is_none()
+    });
 }
 
-/// Regression test: all segments for peers waited for a deleted log, until reports were refused.
+/// Regression test: after a log was deleted, all segments for peers were queued, until the server refused reports.
 #[test]
 fn with_peers_a_shelf_that_was_deleted_begins_a_new_incarnation() {
     let folder = Folder::new();
     let mut server = Server::start(&folder, PEER);
     report(&server, 1);
-    until(&server, "it is written", || waiting_bytes(&server) == 0);
+    until(&server, "the shelf is written", || waiting_bytes(&server) == 0);
     assert!(server.terminate().success());
     fs::remove_dir_all(folder.path("data/shelf")).unwrap();
     let server = server.restart();
     report(&server, 2);
-    until(&server, "it is written again", || waiting_bytes(&server) == 0);
+    until(&server, "the shelf is written again", || waiting_bytes(&server) == 0);
     assert!(server.said().contains("starting a new incarnation"), "{}", server.said());
     assert!(condition(&server, "exports_wait").is_none() && condition(&server, "shelf_fails").is_none());
 }
@@ -96,7 +98,7 @@ fn restart_with_a_file_in_place_of_the_shelf(folder: &Folder, more: &str) -> Ser
     fs::remove_dir_all(folder.path("data/shelf")).unwrap();
     folder.write("data/shelf", "in the way");
     let server = server.restart();
-    until(&server, "it says so", || condition(&server, "shelf_fails").is_some());
+    until(&server, "the server reports the problem", || condition(&server, "shelf_fails").is_some());
     server
 }
 

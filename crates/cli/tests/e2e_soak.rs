@@ -17,7 +17,7 @@ use socket2::{Domain, Socket, Type};
 
 /// Duration of the malformed traffic.
 const DURATION: Duration = Duration::from_secs(30);
-/// Time after which the server has allocated all permanent memory. The test monitors the memory from then on.
+/// Time after which the server has allocated all its permanent memory. The test measures memory growth from then on.
 const WARM_UP: Duration = Duration::from_secs(5);
 /// Maximum growth of memory after the warm-up.
 const GROWTH_BYTES_MAX: u64 = 8 << 20;
@@ -27,8 +27,8 @@ const SEED: u64 = 6;
 const DATAGRAM_BYTES_MAX: usize = 65_507;
 /// Maximum number of bytes sent on a connection.
 const SPEECH_BYTES_MAX: usize = 200_000;
-/// Limit on connections. Strangers try to hold [`IDLE_CONNECTIONS`] at each of two ports. Their sum exceeds the limit,
-/// so that new connections displace old ones.
+/// Limit on connections. Strangers try to hold [`IDLE_CONNECTIONS`] at each of two ports. Together, these exceed the
+/// limit, so new connections displace old ones.
 const LIMITS: &str = "[limits]\nconnections = 200\n";
 const IDLE_CONNECTIONS: usize = 150;
 /// Maximum time to wait for a connection.
@@ -62,12 +62,12 @@ fn rubbish_neither_stops_the_answers_nor_grows_the_server() {
         let after = server.resident_bytes();
         drop(ends);
         assert_rubbish_was_heard(&server);
-        assert!(rounds > 10, "only {rounds} rounds of questions in {DURATION:?}");
-        assert!(after <= before + GROWTH_BYTES_MAX, "from {before} to {after} bytes: {}", server.said());
+        assert!(rounds > 10, "only {rounds} rounds of checks in {DURATION:?}");
+        assert!(after <= before + GROWTH_BYTES_MAX, "memory grew from {before} to {after} bytes: {}", server.said());
     });
 }
 
-/// Asserts that the server received the malformed traffic; the test would be meaningless otherwise.
+/// Asserts that the server received the malformed traffic. Otherwise the test would be meaningless.
 #[track_caller]
 fn assert_rubbish_was_heard(server: &Server) {
     for protocol in ["dcc", "pyzor", "fuzzy"] {
@@ -107,8 +107,9 @@ impl Known {
     }
 }
 
-/// Returns the beginning of a request: malformed data derived from it is parsed further than random bytes. The request
-/// does not concern any reported message, because it may become a revocation by one of the site's own users.
+/// Returns a well-formed request. Malformed data derived from it is parsed further than random bytes. The request does
+/// not concern any reported message, because a changed byte may turn it into a revocation by one of the site's own
+/// users.
 fn request(protocol: &str) -> Vec<u8> {
     match protocol {
         "pyzor" => {
@@ -147,14 +148,14 @@ fn stranger(random: &mut ChaCha8Rng) -> IpAddr {
     Ipv4Addr::new(127, random.random_range(1..=200), random.random(), 1).into()
 }
 
-/// Sends datagrams of all lengths, random or almost valid, from strangers and from the site's own address.
+/// Sends datagrams of all lengths, random or almost valid, from strangers' addresses and from the site's own.
 fn flood(server: SocketAddr, template: &[u8], seed: u64, is_over: &AtomicBool) {
     let random = &mut ChaCha8Rng::seed_from_u64(seed);
     while !is_over.load(Ordering::Relaxed) {
         let from = if random.random_ratio(1, 8) { Ipv4Addr::LOCALHOST.into() } else { stranger(random) };
         let socket = UdpSocket::bind((from, 0)).unwrap();
         for _ in 0..BURST {
-            // Ignore errors: a buffer may be full, or a port may answer with ICMP.
+            // Ignore errors: a buffer may be full, or an ICMP error may have arrived.
             let _ = socket.send_to(&rubbish(template, random), server);
         }
         thread::sleep(PAUSE);
@@ -227,7 +228,7 @@ fn speech(random: &mut ChaCha8Rng) -> Vec<u8> {
     }
 }
 
-/// Holds connections that are silent or send a byte now and then, and replaces the oldest.
+/// Holds connections that are silent or send a byte now and then. Replaces the oldest ones.
 fn hold_connections(server: SocketAddr, seed: u64, is_over: &AtomicBool) {
     let random = &mut ChaCha8Rng::seed_from_u64(seed);
     let mut held = VecDeque::new();

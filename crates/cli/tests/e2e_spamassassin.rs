@@ -1,4 +1,4 @@
-//! Debian's unmodified SpamAssassin with its Razor2 and Pyzor plugins, stock rules and stock thresholds.
+//! Debian's unmodified SpamAssassin with its Razor2 and Pyzor plugins. Rules and thresholds are the stock ones.
 
 mod common;
 
@@ -42,8 +42,8 @@ fn the_bank_whose_logo_was_copied_hits_no_rule() {
     assert_eq!(site.hits(&genuine), [""; 0]);
 }
 
-/// The plugin in Perl does not start a Python process for every message. SpamAssassin's manual says that it cannot
-/// be combined with forking.
+/// The Pyzor plugin's Perl client needs no Python process for every message. According to SpamAssassin's manual, it
+/// cannot be combined with `pyzor_fork`.
 #[test]
 fn the_plugin_in_perl_scores_a_report() {
     let folder = Folder::new();
@@ -85,7 +85,7 @@ impl<'a> Site<'a> {
         site
     }
 
-    /// Copies a list of plugins, except the one that mails reports to a public service.
+    /// Copies a list of plugins, except the plugin that mails reports to a public service.
     fn load_plugins_of(&self, file: &Path) {
         let is_list = file.extension().is_some_and(|extension| extension == "pre");
         if is_list && !file.ends_with("sa-compile.pre") {

@@ -15,16 +15,15 @@ fn lines(names: std::ops::Range<u32>) -> Vec<u8> {
     names.flat_map(|name| format!("signature {name}\n").into_bytes()).collect()
 }
 
-/// Writes a file of keys in pieces, because the memory of this process would be added to that of the programs that it
-/// starts.
+/// Writes a file of keys in pieces, because the memory of this process counts towards that of the programs it starts.
 fn write_lines(folder: &Folder, name: &str, names: std::ops::Range<u32>) {
     let mut file = BufWriter::new(File::create(folder.path(name)).unwrap());
     names.for_each(|name| writeln!(file, "signature {name}").unwrap());
     file.flush().unwrap();
 }
 
-/// Creates a folder with two filters for 1000 keys and the same parameters: `a` contains 100 keys, `b` another 100. `d`
-/// is their delta.
+/// Creates a folder with two filters for 1000 keys and the same parameters: `a` contains 100 keys, and `b` contains
+/// these and another 100. `d` is their delta.
 fn small() -> Folder {
     let folder = Folder::new();
     folder.run("create a --signatures 1000");
@@ -49,7 +48,7 @@ fn a_million_keys_from_end_to_end() {
     let filter_bytes = folder.read("whole").len() as u64;
     for half in ["first", "second"] {
         folder.run(&format!("create {half} --like whole"));
-        assert!(folder.read(half) == folder.read("whole"), "an empty filter with the same key");
+        assert!(folder.read(half) == folder.read("whole"), "the copy is empty and has the same key");
     }
     write_lines(&folder, "1", 0..500_000);
     write_lines(&folder, "2", 500_000..1_000_000);
@@ -64,19 +63,19 @@ fn a_million_keys_from_end_to_end() {
     let found: Value = serde_json::from_slice(&folder.run("contains whole others --count --json")).unwrap();
     let rate = found["found"].as_f64().unwrap() / 1e6;
     let standard_error = (0.001f64 / 1e6).sqrt();
-    assert!((rate - 0.001).abs() < 5.0 * standard_error, "planned at 0.001, measured {rate}");
+    assert!((rate - 0.001).abs() < 5.0 * standard_error, "planned false-positive rate 0.001, measured {rate}");
 
     folder.run("merge first second -o merged");
-    assert!(folder.read("merged") == folder.read("whole"), "two halves are the whole");
+    assert!(folder.read("merged") == folder.read("whole"), "the merged halves are the whole filter");
     folder.run("diff first whole -o delta");
     folder.run("apply delta first -o applied");
     assert!(folder.read("applied") == folder.read("whole"), "base + delta = target");
     folder.run("apply delta first");
-    assert!(folder.read("first") == folder.read("whole"), "in place as well");
+    assert!(folder.read("first") == folder.read("whole"), "the delta can also be applied in place");
     folder.run("info whole");
 
     let peak = peak_memory_bytes();
-    assert!(peak <= filter_bytes + EXTRA_BYTES, "{peak} bytes for a filter of {filter_bytes}");
+    assert!(peak <= filter_bytes + EXTRA_BYTES, "{peak} bytes of memory for a filter of {filter_bytes} bytes");
 }
 
 #[test]
@@ -385,7 +384,7 @@ fn merged_one_line_counts_come_with_a_warning_and_its_figure() {
     let page = include_str!("../../../docs/paper/beyond.md");
     assert!(
         page.contains("| 2e-4 | 2.3e-3 | 4.7e-3 | 1.2e-2 | 6.4e-2 |"),
-        "the figures of the warning are those of the page"
+        "the page must contain the figures of the warning"
     );
     folder.run("create c --signatures 1000 --counts --layout classical");
     folder.run("create d --like c");

@@ -1,4 +1,4 @@
-//! Two sites exchange counts as files, as §4 of the paper describes: whole filters first, then deltas.
+//! Two sites exchange counts as files, as described in §4 of the paper: whole filters first, then deltas.
 
 mod common;
 
@@ -23,7 +23,7 @@ impl Site {
         self.folder.printed("add own", keys.join("\n").as_bytes());
     }
 
-    /// Creates the delta since the last one, and applies it to the local merged filter.
+    /// Creates a delta since the last one, and applies it to the local merged filter.
     fn make_delta(&self, round: u32) -> String {
         let name = format!("{}-{round}.delta", self.name);
         self.folder.run(&format!("diff sent own -o {name}"));
@@ -70,8 +70,8 @@ fn sites(counting: &str) -> [Site; 2] {
     [a, b]
 }
 
-/// Runs ten rounds of reports in which every delta goes to the other site. One delta arrives twice, another is lost and
-/// sent again.
+/// Runs ten rounds of reports. Every delta is sent to the other site: one arrives twice, another is lost and sent
+/// again.
 fn exchange([a, b]: &[Site; 2]) {
     let mut lost = None;
     for round in 1..=ROUNDS {
@@ -134,7 +134,7 @@ fn two_sites_with_refined_counts_bound_all_reports() {
     fs::copy(sites[1].folder.path("own"), sites[0].folder.path("theirs")).unwrap();
     sites[0].folder.run("merge own theirs -o whole");
     for site in &sites {
-        assert!(site.cells("all") == sites[0].cells("whole"), "the deltas add up to the whole filters");
+        assert!(site.cells("all") == sites[0].cells("whole"), "the deltas add up to the whole filter");
         let printed = String::from_utf8(site.folder.printed("count all", keys.join("\n").as_bytes())).unwrap();
         for (line, (key, &truth)) in printed.lines().zip(&truth) {
             let count: u32 = line.split('\t').next().unwrap().parse().unwrap();

@@ -1,5 +1,5 @@
-//! Memory of `bruit filter` with a large filter. The test has a file of its own, because it measures the peak memory of
-//! all programs that its process has started.
+//! Memory of `bruit filter` with a large filter. The test has a file of its own, because it measures the highest peak
+//! memory of all programs that its process has started.
 
 mod common;
 
@@ -16,5 +16,5 @@ fn a_large_filter_is_worked_on_within_its_size_and_64_mib() {
     folder.run("merge a b c -o a");
     assert_eq!(folder.printed("contains a", b"one\nfour\nthree\n"), b"one\nthree\n");
     let (peak, limit) = (peak_memory_bytes(), (200 + 64) << 20);
-    assert!(peak <= limit, "{peak} bytes, but only {limit} are allowed");
+    assert!(peak <= limit, "{peak} bytes of memory, but only {limit} are allowed");
 }

@@ -120,7 +120,7 @@ fn a_lost_realm_file_comes_back_from_another_node() {
     let said = String::from_utf8_lossy(&output.stderr);
     let advice = format!("bruit keys realm {} --server URL", text(&lost));
     assert!(!output.status.success() && said.contains(&advice), "{said}");
-    assert!(!said.contains(".key"), "another file is blamed: {said}");
+    assert!(!said.contains(".key"), "the error must not name another file: {said}");
 
     administer(&server, &["keys", "realm", text(&lost), "--server", &server.url()]);
     assert!(node.restart().terminate().success());

@@ -121,7 +121,7 @@ fn completions_for_bash_are_valid_and_know_every_verb() {
     }
 }
 
-/// Loads the script from stdin, then completes `bruit `.
+/// Load the script from stdin, then complete `bruit `.
 const COMPLETE: &str =
     r#"eval "$(cat)"; COMP_WORDS=(bruit ""); COMP_CWORD=1; _bruit bruit "" bruit; echo "${COMPREPLY[@]}""#;
 

@@ -1,5 +1,5 @@
-//! Memory of `bruit sign`. The test has a file of its own, because programs started by other tests in the same process
-//! would count, too.
+//! Memory of `bruit sign`. The test has a file of its own, because the measurement includes programs started by other
+//! tests in the same process.
 
 mod common;
 
@@ -19,5 +19,5 @@ fn a_mailbox_is_read_message_by_message() {
     let path = folder.path("mbox").into_os_string().into_string().unwrap();
     assert_eq!(printed(&["sign", "--json", "--scheme", "pyzor", &path]).lines().count(), 300);
     let peak = peak_memory_bytes();
-    assert!(peak < bytes / 4, "{peak} bytes for a file of {bytes}");
+    assert!(peak < bytes / 4, "{peak} bytes of memory for a file of {bytes} bytes");
 }

@@ -35,7 +35,8 @@ fn tick(number: u64) -> Event {
     Event::Tick { now: Time(FOUNDED.0 + number), lines: TICK_LINES }
 }
 
-/// Creates a folder with a clearinghouse of 20 events. Each event is a record, and each segment has four records.
+/// Creates a folder with a clearinghouse of 20 events. Each event is one record, and each segment contains four
+/// records.
 fn stored() -> (Folder, String) {
     let folder = Folder::new();
     let directory = folder.path("store");
@@ -122,7 +123,7 @@ fn looking_changes_nothing_and_never_tells_the_key() {
     let before = contents(&directory);
     for verb in ["verify", "inspect"] {
         let told = printed(&["store", verb, &directory]) + printed(&["store", verb, "--json", &directory]).as_str();
-        assert!(!told.to_lowercase().contains("abababab"), "{verb} tells the key: {told}");
+        assert!(!told.to_lowercase().contains("abababab"), "{verb} prints the key: {told}");
         assert!(contents(&directory) == before, "{verb} changed a file");
     }
 }
@@ -142,7 +143,7 @@ fn a_founding_that_is_damaged_missing_or_of_another_realm_is_a_fault() {
     fs::write(&realm, damaged).unwrap();
     assert!(verify().starts_with("realm.bruit is damaged: its checksum does not match"));
 
-    // The contents of the files are printed anyway, together with the reason for the failed recovery.
+    // The contents of the files are printed anyway, together with the reason why recovery failed.
     let found = bruit(&["store", "inspect", &directory]);
     assert_eq!(found.status.code(), Some(2));
     assert!(String::from_utf8(found.stdout).unwrap().contains("last event            20\n"));
@@ -165,7 +166,7 @@ fn a_founding_that_is_damaged_missing_or_of_another_realm_is_a_fault() {
 
 #[test]
 fn an_event_that_cannot_be_read_is_a_fault_though_its_checksum_holds() {
-    /// A machine whose events, as they are encoded, are unreadable to a clearinghouse.
+    /// A state machine whose encoded events a clearinghouse cannot read.
     struct Nonsense;
     impl bruit_store::Machine for Nonsense {
         type Event = ();
@@ -290,7 +291,7 @@ fn inspect_says_when_the_founding_is_missing() {
     assert!(told["unrecovered"].as_str().unwrap().starts_with("realm.bruit is missing"), "{told}");
 }
 
-/// Exit code 1 must not be used for this error: it means that the store is damaged.
+/// This error must not use exit code 1, which means that the store is damaged.
 #[cfg(target_os = "linux")]
 #[test]
 fn output_that_cannot_be_written_is_no_fault_of_the_store() {

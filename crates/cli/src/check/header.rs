@@ -77,16 +77,16 @@ fn write(message: &[u8], value: &str, output: &mut impl Write) -> io::Result<()>
     write!(output, "{NAME}: {value}")?;
     output.write_all(end)?;
     if !begins_with_header(rest) {
-        // Without an empty line, a reader would parse the first line of the text as a field or as a continuation of
-        // ours.
+        // Without an empty line, a mail reader would parse the first line of the text as a field, or as a continuation
+        // of ours.
         output.write_all(end)?;
         return output.write_all(rest);
     }
     write_without_field(rest, output)
 }
 
-/// Writes a message without existing fields of our name. Only an empty line ends the header, as in the most tolerant
-/// readers. If it ended earlier, such a reader could find a forged field that was left in.
+/// Writes a message without its existing X-Bruit fields. The header extends to the first empty line, as it does for the
+/// most tolerant mail readers. If we stopped earlier, such a reader could find a forged field below.
 fn write_without_field(message: &[u8], output: &mut impl Write) -> io::Result<()> {
     let mut rest = message;
     let mut is_dropped = false;
@@ -184,7 +184,7 @@ mod tests {
                 "{forged:?}"
             );
         }
-        // Some readers continue past lines that are not fields, up to the first empty line.
+        // Some mail readers skip lines that are not fields, and read fields up to the first empty line.
         assert_eq!(written("A: b\nno field\nX-Bruit: no\n\n"), "X-Bruit: ham\nA: b\nno field\n\n");
         assert_eq!(written("X-Bruited: b\nX-Bruit: no"), "X-Bruit: ham\nX-Bruited: b\n");
     }

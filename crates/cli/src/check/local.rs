@@ -29,11 +29,11 @@ pub(super) struct Local {
 /// Result of looking a message up in a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Note {
-    /// Age of the replica, or `None` if it was never updated.
+    /// Age of the replica, or `None` if it has never been updated.
     age_seconds: Option<u64>,
     /// True if the replica is older than the maximum age.
     is_stale: bool,
-    /// True if a signature is in the replica. False hits are possible.
+    /// True if any signature of the message is in the replica. False hits are possible.
     is_hit: bool,
     /// True if the server was queried.
     pub(super) asked_server: bool,

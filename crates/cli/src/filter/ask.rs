@@ -40,7 +40,7 @@ pub(super) struct FilterContainsArgs {
     json: bool,
 }
 
-/// Prints the keys that are in the filter. If none is, the exit code is 1, as with grep.
+/// Prints the keys that are in the filter. Like grep, it exits with 1 if there are none.
 pub(super) fn contains(arguments: &FilterContainsArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let stored = read(&arguments.file)?;
     let key = key_of(&stored, &arguments.file)?;

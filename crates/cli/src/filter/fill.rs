@@ -63,7 +63,7 @@ fn add(path: &Path, arguments: &FilterFillArgs, output: &mut impl Write) -> Resu
     Ok(())
 }
 
-/// Returns the history after a local change. Fails for merged counts, which cannot be changed.
+/// Returns the filter's history with one more local change. Fails for merged counts, which cannot be changed.
 pub(super) fn changed_history(stored: &FilterFile, path: &Path) -> Result<Option<History>, Failure> {
     let mut history = stored.history.clone();
     history.as_mut().map_or(Ok(()), History::record_change).map_err(|error| bad_file(path, error))?;
@@ -75,7 +75,7 @@ pub(super) fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// Returns the secret key stored in the file. Without it, entries cannot be looked up.
+/// Returns the secret key stored in the file, or an error if there is none. Keys cannot be looked up without it.
 pub(super) fn key_of(stored: &FilterFile, path: &Path) -> Result<FingerprintKey, Failure> {
     stored
         .key

@@ -1,4 +1,4 @@
-//! `bruit filter merge`, `diff` and `apply`. They hold at most one of the files in memory.
+//! `bruit filter merge`, `diff` and `apply`. Each holds at most one file in memory.
 
 use std::io::Seek as _;
 use std::path::{Path, PathBuf};
@@ -39,8 +39,9 @@ pub(super) fn merge(arguments: &FilterMergeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// For 2 to 100 merged servers, the percentage of additions that went to keys with a wrong count. The figures are from
-/// `docs/paper/beyond.md`, for the one-line layout and Zipf counts. With one server, the percentage is 0.02.
+/// Measured error of merged counts: the number of merged servers, and the percentage of additions that went to keys
+/// with a wrong count. The figures are from `docs/paper/beyond.md` (one-line layout, Zipf counts). A single server has
+/// 0.02 %.
 const WRONG_PERCENT: [(usize, &str); 4] = [(2, "0.23"), (4, "0.47"), (10, "1.2"), (100, "6.4")];
 
 /// Returns a warning that merged one-line counts are not exact.

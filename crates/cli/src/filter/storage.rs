@@ -8,7 +8,7 @@ use bruit_console::Failure;
 use bruit_console::files::{FileKind, Output, bad_file, ensure_memory, open_checked, write_atomically};
 use bruit_filters::file::{self, FilterFile, Header, Stored};
 
-/// Settings for writing filter files: an existing file is replaced only if it is a filter file.
+/// Settings for writing filter files. They allow replacing an existing file only if it is a filter file.
 pub(crate) const FILTER: Output = Output::Replace(FileKind {
     name: "a filter file",
     content: "the filter",
@@ -16,8 +16,8 @@ pub(crate) const FILTER: Output = Output::Replace(FileKind {
     is_public: false,
 });
 
-/// Settings for writing deltas: an existing file is replaced only if it is a delta. Deltas contain no key, so other
-/// users may read them.
+/// Settings for writing deltas. They allow replacing an existing file only if it is a delta. Deltas contain no key, so
+/// other users may read them.
 pub(crate) const DELTA: Output =
     Output::Replace(FileKind { name: "a delta", content: "the delta", magic: file::DELTA_MAGIC, is_public: true });
 

@@ -48,7 +48,8 @@ fn loopback(url: &str) -> Option<(Vec<IpAddr>, u16)> {
     address.is_loopback().then(|| (vec![address], port))
 }
 
-/// Returns the IDs of the users who listen on `port`, at one of `addresses` or at all addresses of the machine.
+/// Returns the user IDs of the processes that listen on `port`, at one of `addresses` or at all addresses of the
+/// machine.
 fn listeners(addresses: &[IpAddr], port: u16) -> Vec<u32> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
     tables.iter().flat_map(|table| users(table, addresses, port)).collect()

@@ -89,8 +89,8 @@ struct InFlight<A> {
     answer: Receiver<A>,
 }
 
-/// Sends every message, several in parallel, and calls `print` with the answers in the order of the
-/// messages. Returns false if some input could not be read; the errors go to standard error.
+/// Sends every message, several in parallel. Calls `print` with the answers in the order of the messages. Returns false
+/// if some input could not be read; the errors go to standard error.
 pub(crate) fn for_each_answer<A: Send>(
     input: &Input,
     ask: impl Fn(&[u8]) -> A + Sync,
@@ -140,7 +140,7 @@ impl<'scope, 'env, A: Send + 'env, F: Fn(&[u8]) -> A + Sync> Pipeline<'scope, 'e
         }
         let (sender, answer) = sync_channel(1);
         self.waiting.push_back(InFlight { place: Place::of(message), bytes: message.bytes.len(), answer });
-        // Sending fails only if all workers have panicked. The error is then reported when the answer is awaited.
+        // Sending fails only if all workers have panicked. That error is reported when the answer is awaited.
         let _ = self.jobs.send(Job { message: message.bytes.to_vec(), answer: sender });
         if self.threads < self.threads_max.min(self.waiting.len()) {
             self.start();

@@ -17,7 +17,7 @@ pub(crate) fn words(reason: &str) -> &str {
     }
 }
 
-/// Describes why a listed signature does not decide the verdict. An unknown reason is returned unchanged.
+/// Describes why a listed signature did not decide the verdict. An unknown reason is returned unchanged.
 pub(crate) fn limit_words(limit: &str) -> &str {
     match limit {
         "one_part" => "it covers one part, which other messages may share",

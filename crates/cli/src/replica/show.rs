@@ -73,7 +73,7 @@ fn print(shown: &Value, output: &mut impl Write) -> Result<(), Failure> {
     let rate = shown["false_hit_rate"].as_f64().unwrap_or_default();
     let overfull = if shown["is_overfull"] == true { ": overfull" } else { "" };
     let planned = 100.0 * FALSE_HIT_RATE;
-    writeln!(output, "false hits  {:.2} % of unknown signatures, {planned:.0} % planned{overfull}", 100.0 * rate)?;
+    writeln!(output, "false hits  {:.2} % of unknown signatures (planned: {planned:.0} %){overfull}", 100.0 * rate)?;
     let age = shown["age_seconds"].as_u64().map_or_else(|| "never".to_owned(), |age| format!("{} s ago", grouped(age)));
     let stale = if shown["is_stale"] == true { "stale" } else { "fresh" };
     writeln!(output, "updated     {age}: {stale} (maximum age {} s)", grouped(number("stale_after_seconds")))?;

@@ -64,7 +64,7 @@ impl Explained {
             let lines: Vec<&str> = self.hidden.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
             print_block("hidden text", &lines, output)?;
         }
-        for (title, lines) in [("lines of pyzor", &self.pyzor), ("lines of pyzor_1_1", &self.pyzor_1_1)] {
+        for (title, lines) in [("lines hashed by pyzor", &self.pyzor), ("lines hashed by pyzor_1_1", &self.pyzor_1_1)] {
             if let Some(lines) = lines {
                 print_block(title, lines, output)?;
             }
@@ -128,7 +128,7 @@ impl ExplainedPart {
     }
 }
 
-/// Prints every line that has words: a mark, the kind of the line, its words and, in brackets, the dropped words.
+/// Prints each line that has words: a mark, the line's kind, its words, and the dropped words in brackets.
 fn print_lines(explanation: &Explanation, output: &mut impl Write) -> io::Result<()> {
     writeln!(
         output,

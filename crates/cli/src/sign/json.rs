@@ -31,7 +31,7 @@ pub(super) fn of(message: &Message<'_>, signed: &Signed, explained: Option<&Expl
 }
 
 fn signature_json(signature: &Signature, link: Option<&Link>) -> Value {
-    // Other JSON output calls it `value`; `signature` is kept for programs that read it.
+    // Other JSON output calls this field `value`. The name `signature` is kept for programs that already read it.
     let text = signature.to_string();
     let mut value = json!({ "scheme": signature.scheme().name(), "value": text, "signature": text });
     if let Some(part) = signature.part() {
@@ -43,7 +43,7 @@ fn signature_json(signature: &Signature, link: Option<&Link>) -> Value {
     value
 }
 
-/// Formats 64-bit numbers as strings, because many JSON readers keep only 53 bits of a number.
+/// Formats 64-bit numbers as strings, because many JSON parsers keep only 53 bits of a number.
 fn features_json(features: &Features) -> Value {
     let digits = |features: &[u64]| features.iter().map(|feature| format!("{feature:016x}")).collect::<Vec<_>>();
     json!({

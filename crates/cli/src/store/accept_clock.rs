@@ -42,7 +42,7 @@ struct AcceptedClock {
     before: Time,
     now: Time,
     system: Time,
-    /// Generations that have ended.
+    /// Generations that ended because of the jump. Empty for a running server.
     ended: Vec<EndedGeneration>,
 }
 
@@ -55,14 +55,14 @@ pub(super) fn run(arguments: &StoreAcceptClockArgs, output: &mut impl Write) -> 
     if arguments.json { print_json(&accepted, output) } else { print_text(&accepted, output) }
 }
 
-/// Requests that a running server accept its clock.
+/// Asks a running server to accept its clock.
 fn ask(url: &str, token_file: Option<&Path>) -> Result<AcceptedClock, Failure> {
     let answer = Server::at(url, token_file).admin_client(CLAIM_TIMEOUT)?.accept_clock().map_err(bad_input)?;
     let [before, now, system] = [answer.before, answer.now, answer.system].map(Time);
     Ok(AcceptedClock { before, now, system, ended: Vec::new() })
 }
 
-/// Advances the books in a directory to the system time, so that the next start finds no jump.
+/// Advances the books in a directory to the system time, so that the server finds no jump at its next start.
 fn accept_in(directory: &Path) -> Result<AcceptedClock, Failure> {
     let Some(founding) = Founding::read(directory).map_err(refused)? else {
         return Err(Failure::BadInput(format!("no clearinghouse in {}", directory.display())));
@@ -92,8 +92,8 @@ fn ensure_possible(before: Time, system: Time) -> Result<(), Failure> {
     }
     if system < before {
         return Err(Failure::BadInput(format!(
-            "the system clock is at {system} UTC, but the last event was at {before} UTC, and time must not go back: start the \
-             server, which continues from there, and see docs/operators/clock.md"
+            "the system clock is at {system} UTC, but the last event was at {before} UTC. Time must not go back, \
+             so start the server: it continues from the last event. See docs/operators/clock.md"
         )));
     }
     Ok(())

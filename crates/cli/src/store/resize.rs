@@ -112,7 +112,7 @@ fn line(structure: &StructurePreview) -> String {
         None => "is re-encoded".into(),
     };
     let (now, then) = (human_bytes(bytes.0), human_bytes(bytes.1));
-    let room = format!("room for {} {holds}, {} now", grouped(capacity.1), grouped(capacity.0));
+    let room = format!("room for {} {holds} instead of {}", grouped(capacity.1), grouped(capacity.0));
     format!("{name}: {lines}; {now} become {then}; {room}")
 }
 

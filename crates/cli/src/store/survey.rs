@@ -72,7 +72,7 @@ fn fault_json(fault: &Finding, directory: &Path) -> Value {
     })
 }
 
-/// Prints the contents of the files and then, if recovery failed, the reason.
+/// Prints the contents of the files. If recovery failed, the reason follows as an error.
 pub(super) fn inspect(arguments: &StoreSurveyArgs, output: &mut impl Write) -> Result<(), Failure> {
     let survey = look(&arguments.directory)?;
     let bar = progress::of_bytes(None, false);
@@ -96,7 +96,7 @@ fn founding_missing(directory: &Path) -> OpenError {
     OpenError::FoundingMissing { directory: directory.to_owned() }
 }
 
-/// Describes what is wrong with the founding file, if anything. Without this file, the other files cannot be read.
+/// Returns the problem with the founding file, if there is one. The other files cannot be read without it.
 fn founding_fault(directory: &Path, survey: &Survey) -> Option<String> {
     match Founding::read(directory) {
         Ok(Some(_)) if survey.has_wrong_founding() => {
@@ -108,7 +108,7 @@ fn founding_fault(directory: &Path, survey: &Survey) -> Option<String> {
     }
 }
 
-/// Decodes every event and updates the progress bar.
+/// An observer that decodes every event and updates the progress bar.
 struct Reader(ProgressBar);
 
 impl Observer for Reader {

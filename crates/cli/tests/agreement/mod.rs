@@ -1,5 +1,5 @@
-//! Several nodes under load. Each node receives reports, and in the end every acknowledged report must be counted once
-//! on every node.
+//! Several nodes under load. Each node receives reports. In the end, every acknowledged report must be counted once on
+//! every node.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,7 +22,7 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 const GLANCE: Duration = Duration::from_millis(20);
 /// Pause between two reports.
 const PACE: Duration = Duration::from_millis(15);
-/// Key of the realm. Filters may generally count too high, but they do not with this key and these signatures.
+/// Key of the realm. Filters can count too high, but with this key and these signatures they do not.
 const REALM_KEY: [u8; 16] = [7; 16];
 const MEMORY_BYTES: u64 = 64 << 20;
 /// Number of acknowledged reports between two faults.
@@ -30,7 +30,7 @@ const REPORTS_BETWEEN: u64 = 100;
 /// Number of signatures that every node reports repeatedly.
 const SHARED: u64 = 8;
 
-/// Creates a server of one realm in each folder, and returns their keys.
+/// Creates a server in each folder, all in the same realm, and returns their public keys.
 pub(crate) fn found(folders: &[Folder]) -> Vec<String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let founding = Founding::new(REALM_KEY, MEMORY_BYTES, Policy::default(), Time(now)).unwrap();
@@ -75,7 +75,7 @@ pub(crate) fn kill(nodes: &mut Vec<Server>, index: usize, load: &Load) {
     *load.urls[index].lock().unwrap() = nodes[index].url();
 }
 
-/// Sends reports to all nodes until stopped.
+/// A load of reports on all nodes, shared by the threads that send them.
 pub(crate) struct Load {
     urls: Vec<Mutex<String>>,
     next: AtomicU64,
@@ -89,7 +89,8 @@ pub(crate) struct Load {
 struct Told {
     /// Signatures that were reported once, and whether each report was acknowledged.
     once: Vec<(u64, bool)>,
-    /// For each shared signature, the number of acknowledged reports, and of reports that may have been accepted.
+    /// For each shared signature, the number of acknowledged reports and of other reports, which may have been
+    /// accepted.
     shared: [(u32, u32); SHARED as usize],
 }
 
@@ -133,7 +134,7 @@ impl Load {
         let target = self.acknowledged.load(Ordering::Relaxed) + REPORTS_BETWEEN;
         let deadline = Instant::now() + PATIENCE;
         while self.acknowledged.load(Ordering::Relaxed) < target {
-            assert!(Instant::now() < deadline, "no node acknowledges reports");
+            assert!(Instant::now() < deadline, "the nodes acknowledge too few reports");
             thread::sleep(GLANCE);
         }
     }
@@ -148,7 +149,7 @@ impl Drop for EndsOnDrop<'_> {
     }
 }
 
-/// Waits until all nodes have the same, correct counts. Returns the difference if this does not happen in time.
+/// Waits until all nodes have the same, correct counts. Returns a wrong count if this does not happen in time.
 fn agree(nodes: &[Server], told: &Told) -> Result<(), String> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -173,10 +174,12 @@ fn compare(nodes: &[Server], told: &Told) -> Result<(), String> {
         let found: Vec<u32> = counts.iter().map(|counts| counts[index]).collect();
         let number = numbers[index];
         if found.iter().any(|count| *count > most) {
-            return Err(format!("signature {number} is counted too often: {found:?}, reported {most} times"));
+            return Err(format!(
+                "signature {number} is counted too often: the counts are {found:?}, but it was reported {most} times"
+            ));
         }
         if found.iter().any(|count| *count < least || *count != found[0]) {
-            return Err(format!("signature {number} is counted {found:?} times, acknowledged {least} times"));
+            return Err(format!("signature {number} has the counts {found:?}, but {least} reports were acknowledged"));
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
-//! A bank's mail, and a phish that copies its logo and its legal footer byte for byte.
+//! A bank's mail, and a phish that copies the bank's logo and legal footer byte for byte.
 
-/// A file that begins like a PNG and is long enough to count as a picture.
+/// The data of a file that begins like a PNG and is long enough to count as a picture.
 const LOGO: &str = "iVBORw0KGgoAAAANSUhEUgAAADAAAAAYCAIAAAAzhvYqAAAAQUlEQVR42u3OMQEAAAgDoC251a3gLwRgk7Yz\n\
     UVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVVV1tAfBQgNHi8cxAAAAAElFTkSuQmCC\n\
     iVBORw0KGgoAAAANSUhEUgAAADAAAAAYCAIAAAAzhvYqAAAAQUlEQVR42u3OMQEAAAgDoC251a3gLwRgk7Yz\n";

@@ -13,8 +13,8 @@ pub(crate) struct RazorHome<'a> {
 }
 
 impl<'a> RazorHome<'a> {
-    /// Creates a home directory whose server lists contain only `server`. They contain it twice, in two spellings,
-    /// because a client with only one server searches for others at every start.
+    /// Creates a home directory whose server lists contain only `server`. It is listed twice, in two spellings, because
+    /// a client with a single server searches for others at every start.
     pub(crate) fn new(server: &'a Server) -> Self {
         let folder = Folder::new();
         let address = server.address("razor");

@@ -126,7 +126,7 @@ impl Folder {
     }
 }
 
-/// Returns the peak memory of all programs started by this test process, in bytes.
+/// Returns the highest peak memory of any program started by this test process, in bytes.
 pub(crate) fn peak_memory_bytes() -> u64 {
     use nix::sys::resource::{UsageWho, getrusage};
     let kibibytes = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap().max_rss();

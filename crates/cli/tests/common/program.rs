@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// Time limit of a program, after which coreutils' `timeout` stops it with exit code 124.
+/// Time limit for a program. After this time, coreutils' `timeout` stops the program and exits with 124.
 const PATIENCE_SECONDS: &str = "60";
 
 /// Result of running a program.
@@ -29,7 +29,7 @@ pub(crate) fn program(name: &str, package: &str) -> Command {
     command
 }
 
-/// Runs `command` with `input` as standard input, and waits for its end.
+/// Runs `command` with `input` as standard input, and waits until it exits.
 pub(crate) fn run(command: &mut Command, input: &[u8]) -> Answer {
     Answer::from(output_of(command, input))
 }
@@ -40,7 +40,7 @@ pub(crate) fn output_of(command: &mut Command, input: &[u8]) -> Output {
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     std::thread::scope(|scope| {
-        // Ignore errors: a program that refuses its arguments ends without reading its input.
+        // Ignore errors: a program that refuses its arguments exits without reading its input.
         scope.spawn(move || drop(stdin.write_all(input)));
         child.wait_with_output().unwrap()
     })

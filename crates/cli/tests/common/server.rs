@@ -38,14 +38,14 @@ impl Server {
         Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[], None)
     }
 
-    /// Starts a server whose system clock follows `clock`; the time since boot does not. Only the operator can confirm
-    /// jumps, so that the result does not depend on NTP on this machine.
+    /// Starts a server whose system clock follows `clock`, but whose monotonic clock does not. Only the operator can
+    /// confirm jumps, so the result does not depend on this machine's NTP.
     pub(crate) fn start_by(clock: &FakeClock, folder: &Folder) -> Self {
         folder.write("bruit.toml", by_hand(&folder.path("data")));
         Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[], Some(clock.clone()))
     }
 
-    /// Starts a server with the default memory.
+    /// Starts a server that uses `clock` and the default memory.
     pub(crate) fn start_with_default_memory(clock: &FakeClock, folder: &Folder) -> Self {
         let config = by_hand(&folder.path("data"));
         let without: String =
@@ -64,7 +64,7 @@ impl Server {
         String::from_utf8(output.stderr).unwrap()
     }
 
-    /// Starts a new server in the realm of a file.
+    /// Starts a new server in the realm that a realm file contains.
     pub(crate) fn start_in_realm(folder: &Folder, realm: &Path) -> Self {
         folder.write("bruit.toml", configuration(&folder.path("data"), ""));
         Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[Path::new("--realm"), realm], None)
@@ -207,20 +207,21 @@ impl FakeClock {
     }
 }
 
-/// Returns the path of the library in the Debian package. Its folder is named after the processor.
+/// Returns the path of libfaketime from the Debian package. The name of its folder depends on the processor.
 fn library() -> PathBuf {
     let folders = fs::read_dir("/usr/lib").unwrap().map(|entry| entry.unwrap().path());
     let library = folders.map(|folder| folder.join("faketime/libfaketimeMT.so.1")).find(|path| path.is_file());
     library.expect("libfaketime is missing; `cargo xtask test` installs it, or: apt-get install faketime")
 }
 
-/// Returns a configuration that uses any free ports, with one loopback address as own network.
+/// Returns a configuration that listens on free ports and has one loopback address in `own_networks`.
 fn configuration(data: &Path, more: &str) -> String {
-    // Test realms may have epochs of seconds, and on a busy machine a restart can take longer than half an epoch.
+    // Set `clock_jump`: test realms may have epochs of a few seconds, and a restart on a busy machine can take longer
+    // than half an epoch.
     let mut text =
         format!("data = {data:?}\nmemory = \"16MiB\"\nown_networks = [\"127.0.0.1/32\"]\nclock_jump = \"1h\"\n");
     for protocol in ["razor", "dcc", "pyzor", "fuzzy", "http"] {
-        // A section in `more` replaces the default section, including the address.
+        // A section in `more` replaces the default section, including its address.
         if !more.contains(&format!("[{protocol}]")) {
             write!(text, "\n[{protocol}]\nlisten = \"127.0.0.1:0\"\n").unwrap();
         }

@@ -1,7 +1,8 @@
-//! Requests encoded by hand, byte for byte as other clients send them. They are for tests that need thousands of
-//! requests or cannot run a client.
+//! Requests encoded by hand, byte for byte as other clients send them, for tests that need thousands of requests or
+//! cannot run a client.
 //!
-//! This module shares no code with our own codecs. Otherwise, the same error on both sides could go unnoticed.
+//! This module shares no code with our own codecs. Otherwise, both sides could contain the same error, and no test
+//! would fail.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use super::Server;
 
-/// Maximum number of times that a datagram is sent; real clients retry, too.
+/// Maximum number of times that a datagram is sent. Real clients retry, too.
 const ATTEMPTS: usize = 4;
 /// Time to wait for an answer after each attempt.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -21,17 +22,18 @@ const REPLY_BYTES_MAX: usize = 2048;
 /// Lengths of a request and of a reply in the fuzzy protocol.
 const FUZZY_REQUEST_BYTES: usize = 76;
 const FUZZY_REPLY_BYTES: usize = 96;
-/// DCC: the flag that a report of spam adds to the number of targets, and the count in the reply.
+/// DCC: the flag that a spam report adds to the number of targets, and the count "many" in the reply.
 const DCC_SPAM: u32 = 0x0100_0000;
 const DCC_MANY: u32 = 0x00ff_fff0;
-/// DCC: the client ID of anonymous clients, and the type of a body's checksum.
+/// DCC: the client ID of anonymous clients, and the type number of a body checksum.
 const DCC_ANONYMOUS: u32 = 1;
 const DCC_BODY: u8 = 7;
 
 /// A UDP socket for one server.
 pub(crate) struct Datagrams {
     socket: UdpSocket,
-    /// Number in every request, so that a late answer is not matched with another request.
+    /// Number of the last request. It is part of each request, so that a late answer is not matched with another
+    /// request.
     thread: u32,
 }
 
@@ -80,7 +82,7 @@ impl Datagrams {
         (u32::try_from(field(&reply, "Code").unwrap()).unwrap(), field(&reply, "Count"))
     }
 
-    /// Returns true if DCC's count for a body's checksum is `many`.
+    /// Returns true if DCC's count for a body checksum is "many".
     #[track_caller]
     pub(crate) fn dcc_is_many(&mut self, sum: [u8; 16]) -> bool {
         self.dcc(3, 0, sum) == DCC_MANY
@@ -147,13 +149,13 @@ fn word(bytes: &[u8], offset: usize) -> u32 {
     u32::from_le_bytes(bytes[offset..offset + 4].try_into().unwrap())
 }
 
-/// Checks one signature with a Razor server, on a new connection. Returns the line of the reply.
+/// Checks one signature with a Razor server, on a new connection. Returns the reply line.
 #[track_caller]
 pub(crate) fn razor_check(server: SocketAddr, signature: &str) -> String {
     razor_ask(server, &format!("e=8&s={signature}"))
 }
 
-/// Checks one signature of engine 4 with a Razor server, on a new connection. Returns the line of the reply.
+/// Checks one signature of engine 4 with a Razor server, on a new connection. Returns the reply line.
 #[track_caller]
 pub(crate) fn razor_check_part(server: SocketAddr, signature: &str) -> String {
     razor_ask(server, &format!("e=4&ep4=7542-10&s={signature}"))

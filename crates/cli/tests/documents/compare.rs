@@ -17,8 +17,8 @@ pub(crate) fn agrees(shown: &Output, printed: &str) -> bool {
     shown_lines.len() == printed_lines.len() && shown_lines.iter().zip(printed_lines).all(is_alike)
 }
 
-/// Returns true if `line` contains the pieces of `shown` that are separated by `…`, in the same order. The first piece
-/// must be at the start of the line and the last at its end.
+/// Returns true if `line` contains the pieces of `shown`, which are separated by `…`, in the same order. The first
+/// piece must be at the start of the line and the last at its end.
 fn is_like(shown: &str, line: &str) -> bool {
     let mut pieces = shown.split('…');
     let Some(mut rest) = pieces.next().and_then(|first| line.strip_prefix(first)) else { return false };
@@ -46,7 +46,7 @@ fn masked(line: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the text after the number at its start: digits with points, commas and an exponent.
+/// Returns the text that follows a leading number. A number is digits with points, commas and an exponent.
 fn behind_number(text: &str) -> &str {
     let end = text.find(|c: char| !(c.is_ascii_digit() || ".,".contains(c))).unwrap_or(text.len());
     let rest = &text[end..];

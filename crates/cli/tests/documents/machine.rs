@@ -10,14 +10,15 @@ use crate::common::Folder;
 use crate::compare::agrees;
 use crate::page::{Item, Output};
 
-/// Options of `unshare`: separate users, mounts, network and processes, which end with the first process.
+/// Options of `unshare` for separate users, mounts, network and processes. All processes end when the first one does.
 const NAMESPACES: [&str; 6] = ["--map-root-user", "--mount", "--net", "--pid", "--fork", "--kill-child"];
 /// The example program that creates the captures for the pages about the survey.
 const EXAMPLE: &str = "analysts";
 /// Time limit for a page. A page that takes longer counts as hanging.
 const PATIENCE_SECONDS: &str = "300";
 
-/// Shell function that runs a command in the shell of the page, and records its output and exit code.
+/// Shell functions. `step` runs a command in the shell of the page, and records its output and exit code. `stop_server`
+/// stops the running server.
 const PRELUDE: &str = r#"
 shopt -s expand_aliases
 set -o pipefail
@@ -36,14 +37,14 @@ stop_server() { # [SIGNAL]
 }
 "#;
 
-/// Panics with the reason if this system does not allow such namespaces, so that pages are not skipped silently.
+/// Panics if this system does not allow such namespaces, so that pages are not skipped silently.
 pub(crate) fn ensure_available() {
     let output = Command::new("unshare").args(NAMESPACES).arg("true").output();
     let output = output.unwrap_or_else(|error| panic!("unshare (package util-linux) is missing: {error}"));
     let why = String::from_utf8_lossy(&output.stderr);
     assert!(
         output.status.success(),
-        "the commands of the documents cannot be run: this system does not allow new namespaces ({}). Allow them with \
+        "the commands of the pages cannot be run: this system does not allow new namespaces ({}). Allow them with \
          `sysctl kernel.unprivileged_userns_clone=1` or, in a container, `--security-opt seccomp=unconfined`",
         why.trim()
     );
@@ -58,7 +59,7 @@ pub(crate) fn run(page: &str, items: &[Item]) -> Result<(), String> {
         check(&results, number, item, items).map_err(|(line, fault)| {
             let log = fs::read_to_string(results.path("server.log")).unwrap_or_default();
             let machine = String::from_utf8_lossy(&output.stderr);
-            format!("{page}:{line}: {fault}\n--- machine ---\n{machine}--- log of servers ---\n{log}")
+            format!("{page}:{line}: {fault}\n--- machine ---\n{machine}--- server log ---\n{log}")
         })?;
     }
     Ok(())
@@ -96,7 +97,8 @@ fn built(name: &str) -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_bruit")).with_file_name(name)
 }
 
-/// Builds `target` if `file` does not exist: cargo builds it together with all tests, but not with this test alone.
+/// Builds `target` if `file` does not exist. Cargo builds it when it builds all tests, but not when it builds only this
+/// one.
 fn ensure_built(file: &Path, target: &[&str]) {
     if file.is_file() {
         return;
@@ -153,7 +155,7 @@ fn succeeded(results: &Folder, number: usize, what: &str, code: i32) -> Result<(
     if found.trim() == code.to_string() {
         return Ok(());
     }
-    let found = if found.is_empty() { "was not reached, or did not end" } else { found.trim() };
+    let found = if found.is_empty() { "none (the command was not reached, or did not end)" } else { found.trim() };
     Err(format!("{what}\nexit code: {found}; expected {code}\n--- printed ---\n{}{}", read("out"), read("err")))
 }
 

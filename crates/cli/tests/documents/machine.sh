@@ -1,5 +1,5 @@
-# Prepares an isolated machine for the commands of one page. Files may be added and replaced, and are deleted
-# afterwards; the host's files are read-only. The network is a loopback device, and the user is root. `unshare` runs
+# Prepares an isolated machine for the commands of one page. Commands may add and replace files, which are deleted
+# afterwards. The host's own files are read-only. The network is a loopback device, and the user is root. `unshare` runs
 # this script in new namespaces, with these variables:
 #
 #   REPOSITORY            the sources
@@ -20,7 +20,7 @@ mount --bind "$PROGRAM" /mnt/program
 mount --bind "$LABORATORY" /mnt/laboratory
 mount --bind /usr/bin /mnt/usr/bin
 mount --bind /usr/share /mnt/usr/share
-# Errors are ignored: files that only their owner may read are not needed.
+# Ignore errors: files that only their owner may read are not needed.
 cp -rL /etc/. /mnt/etc/ 2>/dev/null || true
 mount -o remount,bind,ro /
 for folder in repository examples program laboratory usr/bin usr/share; do mount -o remount,bind,ro "/mnt/$folder"; done
@@ -29,7 +29,8 @@ for folder in /home /root /var /srv /run /tmp /dev/shm /usr/local/share; do
     mount -t tmpfs tmpfs "$folder"
 done
 mkdir -p /var/lib /var/log /var/tmp /var/cache /home/you/bruit
-# Replace these folders with writable folders of links; in an overlay, the files would belong to the real root.
+# Replace these folders with writable folders of links. Overlays would not do: their files would belong to the real
+# root.
 PATH=$PATH:/mnt/usr/bin
 for folder in /usr/share /usr/bin; do
     mount -t tmpfs tmpfs "$folder"

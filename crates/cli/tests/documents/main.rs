@@ -1,9 +1,9 @@
 //! Runs the commands of the README and of every page in `docs/` exactly as written.
 //!
-//! Each page has an isolated environment and runs from top to bottom in one shell, as a reader would run it. A command
-//! must succeed, or exit with the code that its comment names, and print the output that the page shows. `page`
-//! documents the comments with which a page prepares its environment. At most ten blocks may be skipped, each with a
-//! reason.
+//! Each page has an isolated environment and runs from top to bottom in one shell, as a reader would run it. Every
+//! command must print the output that the page shows. It must succeed, or exit with the code that its comment names.
+//! `page` documents the comments with which a page prepares its environment. At most ten blocks may be skipped, each
+//! with a reason.
 #![allow(clippy::print_stdout, reason = "a test lists the blocks that are not run")]
 
 #[path = "../common/mod.rs"]
@@ -18,10 +18,10 @@ use std::thread;
 
 use page::Item;
 
-/// Maximum number of skipped blocks, of all pages together.
+/// Maximum number of skipped blocks in all pages together.
 const SKIPS_MAX: usize = 10;
 
-/// Number of pages of a folder that run in parallel. They wait more than they compute.
+/// Number of pages of a folder that run in parallel. Pages wait more than they compute.
 const MACHINES: usize = 3;
 
 /// The folders with pages. Each folder has a test.
@@ -78,8 +78,8 @@ fn every_folder_of_pages_has_a_test() {
 #[test]
 fn at_most_ten_blocks_are_left_out_each_with_a_reason() {
     let skips: Vec<String> = all_pages().iter().flat_map(|page| skips(page)).collect();
-    println!("{} blocks are not run:\n{}", skips.len(), skips.join("\n"));
-    assert!(skips.len() <= SKIPS_MAX, "more than {SKIPS_MAX} blocks are left out:\n{}", skips.join("\n"));
+    println!("{} blocks are skipped:\n{}", skips.len(), skips.join("\n"));
+    assert!(skips.len() <= SKIPS_MAX, "more than {SKIPS_MAX} blocks are skipped:\n{}", skips.join("\n"));
 }
 
 #[test]
@@ -103,8 +103,8 @@ fn a_page_cannot_change_the_system() {
     for folder in ["/etc", "/usr/bin", "/var/lib", "/tmp"] {
         assert!(!Path::new(folder).join(&mark).exists(), "{folder}");
     }
-    // Existing files are reachable through links, but read-only. If writing succeeds anyway, appending nothing does no
-    // harm.
+    // Existing files are reachable through links, but read-only. Appending nothing does no harm if the write succeeds
+    // anyway.
     for path in ["README.md", "crates/cli/Cargo.toml", "/usr/bin/bruit", "/usr/bin/env"] {
         let page = format!("```sh\n: >> {path}     # exit code 1: read-only\n```\n");
         machine::run("page.md", &page::parse(&page).unwrap()).unwrap();

@@ -8,7 +8,7 @@
 //! | `file PATH` | writes the block, in any language, to a file |
 //! | `output` | compares the block with the output of the last command |
 //! | `varies` | allows different numbers in the output |
-//! | `with OLD => NEW` | runs the commands with a piece of text replaced, to make them quick |
+//! | `with OLD => NEW` | runs the commands with a piece of text replaced, to make them faster |
 //! | `skip: REASON`, `skip PROGRAM: REASON` | skips the block, or its lines that begin with a program |
 
 use std::fs;
@@ -32,7 +32,7 @@ pub(crate) enum Item {
 pub(crate) struct Command {
     pub(crate) line: usize,
     pub(crate) text: String,
-    /// The expected exit code: the one named in a comment, otherwise 0.
+    /// The expected exit code: the one in the command's comment, otherwise 0.
     pub(crate) code: i32,
     pub(crate) output: Option<Output>,
 }
@@ -236,7 +236,7 @@ fn script(block: &Block) -> Vec<Command> {
     commands
 }
 
-/// Returns the commands of a block, which follow `$`, each with the output below it.
+/// Returns the commands of a block, each with the output shown below it. Commands follow a `$`.
 fn console(block: &Block, output: &impl Fn(String) -> Output) -> Vec<Command> {
     let mut commands: Vec<(Command, Vec<&str>)> = Vec::new();
     for (text, line) in block.text.iter().zip(block.line..) {
@@ -266,7 +266,7 @@ fn is_unfinished(text: &str) -> bool {
     text.ends_with('\\') || text.matches('\'').count() % 2 == 1 && !text.contains('#')
 }
 
-/// Returns the exit code that a comment names: `# exit code 1: not known`.
+/// Returns the exit code from a comment such as `# exit code 1: not known`.
 fn exit_code(text: &str) -> i32 {
     let digits = text.rsplit_once("# exit code ").map_or("0", |(_, rest)| rest);
     digits.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap_or(0)

@@ -46,7 +46,7 @@ fn a_message_to_25_in_five_checks_is_bulk_at_20_and_not_at_26_by_the_callers_cho
     // A request may use a lower or higher threshold than the server.
     assert_eq!(expect(&server, "check", SPAM, 3), "bulk: it was sent to many recipients\n");
     let line = expect(&server, "check --bulk-threshold 26", SPAM, 1);
-    assert_eq!(line, "unknown: no trusted reporter has reported it, 25 recipients\n");
+    assert_eq!(line, "unknown: no trusted reporter has reported it; 25 recipients counted\n");
     expect(&server, "check --bulk-threshold 25", SPAM, 3);
     assert_eq!(curl(&server, "/v1/check?bulk_threshold=26", &[], SPAM)["verdict"], "unknown");
     assert_eq!(curl(&server, "/v1/check?bulk_threshold=25", &[], SPAM)["verdict"], "bulk");
@@ -61,7 +61,7 @@ fn a_message_to_25_in_five_checks_is_bulk_at_20_and_not_at_26_by_the_callers_cho
 fn signatures_raw_messages_and_dcc_clients_count_one_total() {
     let folder = Folder::new();
     let mut server = Server::start(&folder, "");
-    assert_eq!(expect(&server, "count", SPAM, 0), "counted 1, 1 recipient in all\n");
+    assert_eq!(expect(&server, "count", SPAM, 0), "counted 1, now 1 recipient in all\n");
     assert_eq!(curl(&server, "/v1/count?recipients=2", &[], SPAM), json!({"counted": 2, "bulk_count": 3}));
     let answer = json_of(&server, "count --recipients 4 --json", SPAM);
     assert_eq!(answer, json!({"counted": 4, "bulk_count": 7, "file": "standard input"}));
@@ -171,8 +171,8 @@ fn what_cannot_be_counted_is_refused_by_name() {
     }
 }
 
-/// Checks three times each with clients of Pyzor, Razor and rspamd. Waits until the totals are as `expected`. Returns
-/// the totals and the list in the reply to rspamd.
+/// Checks three times each with the clients of Pyzor, Razor and rspamd. Waits until the totals are as `expected`.
+/// Returns the totals, and the list number in the reply to rspamd.
 fn count_by_checks(server: &Server, expected: (u64, u64, u32)) -> (u64, u64, u32) {
     const DIGEST: &str = "eb2a0e84c910ecae205eba635c8e442e85f5ee9a";
     const PART: &str = "16Zk7WBkwtND3NokefwLHWhxUAUA";

@@ -82,17 +82,17 @@ fn a_replica_is_known_by_its_text_and_reported_under_its_name() {
     };
     assert_eq!(tables(&server), 1);
     expect(&server, "report", REPLICA, 0);
-    assert_eq!(tables(&server), 1, "a replica adds no second text");
+    assert_eq!(tables(&server), 1, "a near replica adds no second text");
     expect(&server, "revoke", REPLICA, 0);
     let replica = json_of(&server, "check --json", SPAM)["signatures"].as_array().unwrap().last().unwrap().clone();
     assert_eq!(
         (&replica["scheme"], &replica["verdict"]),
         (&json!("bruit"), &json!("unknown")),
-        "none of its words counts any more"
+        "none of its words count any more"
     );
 }
 
-/// Returns a bank's letter about purchases. No other letter mentions them.
+/// Returns a bank's letter about purchases that no other letter mentions.
 fn letter(purchases: &str) -> String {
     format!(
         "From: Savings Bank <bank@example.org>\nSubject: your statement\n\nDear customer, please find below a summary of your \
@@ -223,7 +223,7 @@ fn senders_on_the_whitelist_send_no_spam() {
     expect(&server, "check", SPAM, 0);
     assert!(
         text(&run(&server, "whitelist add --sender @", "").stderr).contains("example.org"),
-        "the error shows what a pattern looks like"
+        "the error shows an example of a pattern"
     );
 }
 
@@ -252,7 +252,7 @@ fn the_bank_whose_logo_was_copied_is_no_spam() {
     expect(&server, "report", &phish, 0);
     let checked = json_of(&server, "check --json", &other);
     assert_eq!(checked["verdict"], "spam", "{checked}");
-    // The footer makes up the other half.
+    // The footer, which the report did not claim, is the other half of the message.
     assert!((40..70).contains(&checked["coverage"].as_u64().unwrap()), "{checked}");
     expect(&server, "check", &genuine, 1);
     // Even an explicit report of only the logo and the footer does not make the bank's mail spam.
@@ -437,12 +437,12 @@ fn a_sites_users_are_people_behind_one_token() {
         (answer.status, answer.json()["listed"].as_u64().unwrap_or_default())
     };
     let gateway = "the-token-of-the-gateway";
-    // Each of 500 users reports a signature of its own. Then a liar reports another signature again and again.
+    // Each of 500 users reports a different signature. Then a liar reports one more signature again and again.
     for user in 0..500 {
         assert_eq!(
             claim("/v1/report", gateway, &format!("user{user}@example.org"), user),
             (200, 0),
-            "one is not enough"
+            "one user is not enough"
         );
     }
     for _ in 0..20 {
@@ -551,7 +551,7 @@ fn strangers_are_limited_whether_they_ask_or_guess() {
     let mut connection = Connection::to(&server);
     let mut ask = |path: &str, media: &str, fields: &[(&str, &str)]| {
         let fields = [&[("Via", "1.1 proxy"), ("Content-Type", media)], fields].concat();
-        // A report of a message has three signatures; this request has two.
+        // This request has two signatures, whereas a report of the message has three.
         let signature = |digit: &str| json!({"scheme": "pyzor", "value": digit.repeat(40)});
         let json = json!({"signatures": [signature("1"), signature("2")]}).to_string();
         let body = if media == "message/rfc822" { SPAM } else { &json };
@@ -594,7 +594,7 @@ fn pages_of_other_sites_and_names_of_others_get_nothing_done() {
     assert_eq!(
         report(&[("Host", "bruit.example.org"), ("Origin", "https://bruit.example.org")]),
         403,
-        "a proxy may have sent it"
+        "a proxy may have sent the request"
     );
     expect(&server, "check", SPAM, 1);
     let bearer = format!("Bearer {}", server.token());
@@ -637,7 +637,7 @@ fn what_is_wrong_is_told_as_a_problem() {
     let exact = [&b"\n"[..], &vec![b'x'; (64 << 10) - 1]].concat();
     let answer =
         Connection::to(&server).ask(&request("POST", "/v1/check", &[("Content-Type", "message/rfc822")], &exact));
-    assert_eq!(answer.status, 200, "a message at the bound is signed");
+    assert_eq!(answer.status, 200, "a message of the maximum length is accepted");
 }
 
 #[test]

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) fn request(method: &str, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut head = format!("{method} {path} HTTP/1.1\r\nContent-Length: {}\r\n", body.len());
     if !fields.iter().any(|(name, _)| *name == "Host") {
-        // Send the same host as a browser would for a page of this origin.
+        // Send the host that a browser would send for a page of this server.
         head += "Host: 127.0.0.1\r\n";
     }
     for (name, value) in fields {

@@ -176,7 +176,7 @@ fn refusals_are_told_as_the_server_words_them() {
     assert_eq!(told(&output), (2, "", &*expected));
     assert_eq!(told(&run("check", server.url(), b"x")).0, 2);
     assert_eq!(told(&run("check --on-error 1", server.url(), b"x")).0, 1);
-    // A proxy answers for a server that is down.
+    // A proxy answers in place of a server that is down.
     let server = StandIn::always(Answer::Raw(stand_in::reply(502, "text/html", b"<h1>Bad Gateway</h1>")));
     let output = run("check", server.url(), b"x");
     assert_eq!(told(&output).0, 1, "the error may be temporary");
@@ -214,7 +214,7 @@ fn many_messages_are_answered_in_their_order() {
     let count = 40;
     let mbox: String = (0..count).map(|at| format!("From a\nSubject: {at}\n\nmessage {at}\n\n")).collect();
     folder.write("mbox", mbox);
-    // Answer out of order: the first request is answered only after four parallel requests have arrived.
+    // Answer out of order: the first request waits until four parallel requests have arrived.
     let server = StandIn::answering(move |request, at| {
         if at == 0 {
             request.wait_for(4);

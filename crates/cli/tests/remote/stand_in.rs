@@ -12,8 +12,8 @@ use serde_json::Value;
 /// The answer to a request.
 #[derive(Clone)]
 pub(crate) enum Answer {
-    /// The contained bytes. After a complete JSON response, the connection continues. After other bytes, it stays open
-    /// without another answer.
+    /// These bytes. After a complete JSON response, the connection can be used again. After other bytes, it stays open,
+    /// but nothing more is sent.
     Raw(Vec<u8>),
     /// No answer. The connection stays open.
     Silence,
