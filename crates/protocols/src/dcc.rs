@@ -1,9 +1,10 @@
 //! DCC, as spoken by `dccproc`, `dccifd` and `cdcc`.
 //!
-//! A frame is one datagram: a header of 24 bytes, a body that depends on the operation, and a signature of 16 bytes.
-//! All numbers are big-endian except the transaction numbers, which a server only copies. A [`Request`] borrows from
-//! its frame and does not allocate. A [`Reply`] is appended to the caller's buffer. A callback signs it, because this
-//! module has no access to passwords. [`whitelist`] parses the file of checksums with fixed counts.
+//! A frame is one datagram. It consists of a 24-byte header, a body that depends on the operation, and a 16-byte
+//! signature. All numbers are big-endian, except the transaction numbers, which a server only copies. A [`Request`]
+//! borrows from its frame and does not allocate. A [`Reply`] is appended to the caller's buffer. A callback signs the
+//! reply, because this module has no access to passwords. [`whitelist`] parses the file that assigns fixed counts to
+//! checksums.
 //!
 //! Malformed requests get no reply: [`Request::decode`] returns `None`. Versions 6 to 12 are supported. A NOP of an
 //! older or newer version is also answered, because clients negotiate the version with NOPs. Greylisting is not

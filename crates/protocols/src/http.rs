@@ -1,20 +1,20 @@
 //! The JSON of our own HTTP interface: requests and answers.
 //!
 //! Client and server share these types. The module uses no sockets and no stored data. Signatures have the text form
-//! that `bruit sign` prints. The features of a text, used to find near replicas, are little-endian 8-byte numbers in
-//! base64. Times are Unix seconds, and absent values are omitted. Requests with unknown fields are refused. Later
-//! versions may add fields to answers, and clients must ignore fields that they do not know.
+//! that `bruit sign` prints. Near replicas are found by the features of a text, which are sent as little-endian 8-byte
+//! numbers in base64. Times are Unix seconds, and absent values are omitted. Requests with unknown fields are refused.
+//! Later versions may add fields to answers, and clients must ignore fields that they do not know.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `subject` | the subject of a question or claim |
-//! | `answers` | answers to checks, claims and lessons; errors |
+//! | `subject` | the subject of a check, claim or explanation |
+//! | `answers` | answers to checks, claims, counts and lessons; errors |
 //! | `explanation` | all evidence about signatures |
 //! | `stats` | the state of a server |
 //! | `administration` | accounts and whitelists |
 //! | `peers` | the state of the exchange with other servers |
 //!
-//! `GET /v1/openapi.json` of a server describes the whole interface.
+//! A server describes the whole interface at `GET /v1/openapi.json`.
 
 mod administration;
 mod answers;
@@ -39,16 +39,17 @@ pub use subject::{
 /// The media type of requests and answers.
 pub const JSON: &str = "application/json";
 
-/// Header field of a report or revocation, with the name of the reporter on whose behalf it is made.
+/// Header field of a report or revocation. It contains the name of the reporter on whose behalf the claim is made.
 pub const REPORTER_FIELD: &str = "bruit-reporter";
 
 /// Maximum length of a reporter name.
 pub const REPORTER_BYTES_MAX: usize = 256;
 
-/// Maximum number of recipients in a request, and the highest threshold. This is DCC's "many", which no count reaches.
+/// Maximum number of recipients in a request, and also the highest threshold. It equals DCC's "many", which no count
+/// reaches.
 pub const RECIPIENTS_MAX: u32 = 0x00ff_fff0;
 
-/// Header field that identifies a count request, so that a retry does not count again.
+/// Header field that identifies a count request, so that a retry is not counted again.
 pub const IDEMPOTENCY_FIELD: &str = "idempotency-key";
 
 /// Maximum length of an idempotency key.

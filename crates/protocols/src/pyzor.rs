@@ -1,12 +1,12 @@
 //! Pyzor, as spoken by its own client and by SpamAssassin's.
 //!
-//! A frame is a block of mail-like header lines and an empty line. Request and reply are one datagram each. A
+//! A frame is a block of mail-like header lines, followed by an empty line. Request and reply are one datagram each. A
 //! [`Request`] borrows from its frame and does not allocate. A [`Reply`] is appended to the caller's buffer. The caller
 //! handles permissions, keys and counts.
 //!
 //! Real clients differ in line endings, blank lines and letter case, and SpamAssassin's Perl client sends no user. All
-//! these variants are accepted. A datagram without an `Op` line is not a request and gets no reply, so that replies
-//! cannot be used for flooding.
+//! these variants are accepted. A datagram without an `Op` line is not a request and gets no reply. Otherwise,
+//! attackers could use replies to flood others.
 //!
 //! ```
 //! use bruit_protocols::pyzor::{Body, Code, Op, Reply, Request};
@@ -34,11 +34,11 @@ pub use request::{Op, Request};
 /// ignored.
 pub const FRAME_BYTES_MAX: usize = 8192;
 
-/// Maximum number of digests in a request: as many as fit if every digest has the shortest possible line.
+/// Maximum number of digests in a request. More do not fit, even if every digest has the shortest possible line.
 pub const DIGESTS_MAX: usize = FRAME_BYTES_MAX / "Op-Digest:\n".len().saturating_add(2 * DIGEST_BYTES);
 
 /// Maximum length of a `Thread` value that the reply repeats. Real values are numbers of up to five digits.
 pub const THREAD_BYTES_MAX: usize = 16;
 
-/// The count in the reply to a `pong`, and the maximum count.
+/// The count in the reply to a `pong`, which is also the maximum count.
 pub const COUNT_MAX: u64 = i64::MAX as u64;

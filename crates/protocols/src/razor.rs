@@ -1,9 +1,9 @@
 //! Razor 2, as spoken by `razor-agents` and SpamAssassin's plug-in.
 //!
-//! A server creates a [`Conversation`] per connection, passes the received bytes to it, and performs the actions that
-//! it returns: look up signatures, write a claim to disk, send a reply. A conversation uses no socket and no clock,
-//! creates no challenges and has no access to accounts. It enforces the order of requests, and the limits defined by
-//! the constants of this module.
+//! A server creates a [`Conversation`] for each connection, passes the received bytes to it, and performs the actions
+//! that it returns: look up signatures, write a claim to disk, send a reply. A conversation uses no socket and no
+//! clock, creates no challenges and has no access to accounts. It enforces the order of requests and the limits that
+//! this module defines as constants.
 //!
 //! ```text
 //! bytes ──► frame ──► sis, request ──► Conversation ──► Action: check, report, … , reply, close
@@ -13,20 +13,22 @@
 //!
 //! # Size of a reply
 //!
-//! The client treats the result of a single read of 1,024 bytes as the reply. So a reply is one buffer of at most
-//! [`REPLY_BYTES_MAX`], sent with one write on a connection that does not delay small segments. Limits
-//! on the contents (50 lines in a batch, the lengths of names and server lists) keep replies within that size.
+//! The client reads up to 1,024 bytes once, and takes what it gets for the whole reply. So a reply is one buffer of at
+//! most [`REPLY_BYTES_MAX`], sent with one write on a connection that does not delay small segments. Limits on the
+//! contents keep replies within that size: 50 lines in a batch, and maximum lengths of names and server lists.
 //!
 //! # Untrusted input
 //!
-//! A line that no Razor client would send belongs to another protocol, for example to a form posted by a browser. Such
-//! a line ends the connection, and everything after it is ignored. A greeting is accepted once, as the first line.
+//! A line that no Razor client would send belongs to another protocol. For example, it may be part of a form posted by
+//! a browser. Such a line ends the connection, and everything after it is ignored. A greeting is accepted only as the
+//! first line.
 //!
-//! Line endings in a mail can make the client end a report's blob early and send the rest of the header as requests, in
-//! the name of the reporter. A real client sends nothing more until it has received the reply. Therefore anything that
-//! directly follows a blob is ignored and closes the connection, and the reply to a blob waits for [`BLOB_PAUSE`] to
-//! detect late segments. Only further blobs may follow a blob. A part of a blob counts only if its e4 signature was
-//! announced before; parts that the author of the mail inserted into the header were not announced.
+//! Certain line endings in a mail make the client end a report's blob early and send the rest of the header as
+//! requests, in the name of the reporter. Otherwise, a client sends nothing more until it has received the reply.
+//! Therefore, anything that directly follows a blob is ignored and closes the connection. The reply to a blob waits for
+//! [`BLOB_PAUSE`] to detect late segments, and only further blobs may follow a blob. A part of a blob counts only if
+//! its e4 signature was announced before. Parts that the author of the mail inserted into the header were not
+//! announced.
 
 mod blob;
 mod conversation;
@@ -52,7 +54,7 @@ pub use terms::{EPOCHS_MAX, SERVERS_MAX, ServerList, Terms, TermsError};
 pub enum Signature {
     /// Signature of the text.
     E4(E4Signature),
-    /// Signature of a linked domain.
+    /// Signature of the domain of a link.
     E8(E8Signature),
 }
 

@@ -1,4 +1,5 @@
-//! Tests of DCC: transcripts of the real programs, malformed input, and properties of arbitrary input.
+//! Tests of DCC with transcripts of the real programs and with malformed input, and tests of properties that hold for
+//! any input.
 
 mod transcript;
 
@@ -31,7 +32,7 @@ fn bytes(digits: &str) -> Vec<u8> {
     pairs.iter().map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-/// Computes a signature independently of the code under test.
+/// Computes a signature without the code under test.
 fn signature(password: &str, frame: &[u8]) -> [u8; SIGNATURE_BYTES] {
     let mut padded = password.as_bytes().to_vec();
     padded.resize(32, 0);
@@ -150,18 +151,18 @@ fn malformed_datagrams_are_not_answered() {
         ("version 5", altered(|frame| frame[2] = 5)),
         ("version 13", altered(|frame| frame[2] = 13)),
         ("no sender", altered(|frame| frame[7] = 0)),
-        ("an internal sender", altered(|frame| frame[7] = 99)),
-        ("a sender too high", altered(|frame| frame[4] = 1)),
+        ("the ID of an internal sender", altered(|frame| frame[7] = 99)),
+        ("a sender ID that is too high", altered(|frame| frame[4] = 1)),
         ("a greylist query", altered(|frame| frame[3] = 10)),
         ("a reply", altered(|frame| frame[3] = 4)),
         ("no operation", altered(|frame| frame[3] = 0)),
-        ("a kind too high", altered(|frame| frame[64] = 12)),
-        ("a kind twice", altered(|frame| frame[46] = 7)),
-        ("an item of another length", altered(|frame| frame[29] = 17)),
-        ("part of an item", altered(|frame| frame.truncate(90))),
+        ("a kind that is too high", altered(|frame| frame[64] = 12)),
+        ("a repeated kind", altered(|frame| frame[46] = 7)),
+        ("an item of the wrong length", altered(|frame| frame[29] = 17)),
+        ("a truncated item", altered(|frame| frame.truncate(90))),
         ("no body", altered(|frame| frame.truncate(40))),
-        ("a report to too many", altered(|frame| (frame[3], frame[26], frame[27]) = (2, 0x07, 0xd1))),
-        ("a deletion of three", altered(|frame| frame[3] = 8)),
+        ("a report with too many recipients", altered(|frame| (frame[3], frame[26], frame[27]) = (2, 0x07, 0xd1))),
+        ("a deletion of three checksums", altered(|frame| frame[3] = 8)),
         ("a NOP with a body", altered(|frame| frame[3] = 1)),
     ] {
         assert!(Request::decode(&frame).is_none(), "{name}");
@@ -212,7 +213,7 @@ fn headers() -> impl Strategy<Value = Header> {
     (6..=12_u8, sender, any::<Numbers>()).prop_map(|(version, sender, numbers)| Header { version, sender, numbers })
 }
 
-/// Generates items of the kinds in a bit mask.
+/// Generates one item of each kind in a bit mask.
 fn items() -> impl Strategy<Value = Vec<Item>> {
     (0..1_u16 << ITEMS_MAX, any::<[u8; 16]>()).prop_map(|(mask, sum)| {
         let chosen = Kind::ALL.into_iter().filter(|kind| mask >> (*kind as u8 - 1) & 1 == 1);

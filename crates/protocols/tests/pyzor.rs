@@ -1,4 +1,5 @@
-//! Tests of Pyzor: transcripts of the real programs, malformed input, and properties of arbitrary input.
+//! Tests of Pyzor with transcripts of the real programs and with malformed input, and tests of properties that hold for
+//! any input.
 
 mod transcript;
 
@@ -34,7 +35,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Computes a signature independently of the code under test.
+/// Computes a signature without the code under test.
 fn signature(user: &str, text: &[u8], time: &[u8]) -> [u8; 40] {
     let key = if user == "alice" { ALICE_KEY } else { "" };
     let key = hexadecimal(&Sha1::digest(format!("{user}:{key}")));

@@ -1,5 +1,5 @@
-//! Tests of conversations: byte-for-byte transcripts of real clients, refused input, and the same result however the
-//! input is split.
+//! Tests of conversations: byte-for-byte transcripts of real clients, input that is refused, and results that do not
+//! depend on how the input is split.
 
 mod razor_transcripts;
 
@@ -181,7 +181,7 @@ fn missing_answers_become_unavailable() {
     assert_eq!(talk(&mut conversation(), b"a=ai&user=alice\r\n", none), ["err=206\r\n"]);
 }
 
-/// Returns the encoded reply to `checks` checks, given the server's answers in `replies`.
+/// Returns the encoded reply to this many checks, given the server's answers in `replies`.
 fn answered(checks: usize, replies: &[Reply]) -> Vec<u8> {
     let mut conversation = conversation();
     let mut request = Vec::new();
@@ -225,7 +225,7 @@ fn the_parts_of_a_blob_are_known_by_their_signatures() {
     assert_eq!(conversation.next_action(), Some(Action::Reply(b"res=1\r\n".to_vec())));
 }
 
-/// The client ends a blob early if the mail has CR CR LF in its header, and sends the rest of the header as requests.
+/// If the mail has CR CR LF in its header, the client ends the blob early and sends the rest of the header as requests.
 #[test]
 fn requests_after_a_blob_before_its_reply_are_ignored() {
     let revoke = format!("a=revoke&e=4&s={}\r\n", e4(OTHER_PART));

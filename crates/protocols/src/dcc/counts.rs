@@ -1,4 +1,4 @@
-//! Recipient counts, some values of which have a special meaning.
+//! Recipient counts. Some values have a special meaning.
 
 use std::cmp::Ordering;
 
@@ -7,12 +7,12 @@ use super::items::Kind;
 /// Maximum number of recipients in one report.
 pub const TARGETS_MAX: u32 = 2000;
 
-/// Bit that is set in a report if the client declares the message spam.
+/// Bit in a report: the client declares that the message is spam.
 const SPAM_BIT: u32 = 1 << 24;
-/// Bit that is set in a report that repeats an earlier one because the sender's reputation made the message spam.
+/// Bit in a report: it repeats an earlier report, because the sender's reputation has turned the message into spam.
 const SECOND_BIT: u32 = 1 << 25;
 
-/// A total on the wire: a number or a special value.
+/// A total as sent on the wire: a number or a special value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Count(u32);
 
@@ -30,9 +30,9 @@ pub struct Totals {
 pub struct Targets {
     /// Number of recipients, at most [`TARGETS_MAX`].
     pub count: u32,
-    /// True if the client declares the message spam.
+    /// True if the client declares that the message is spam.
     pub is_spam: bool,
-    /// True if the message was reported before, so its recipients are already counted.
+    /// True if the message was reported before, so that its recipients are already counted.
     pub is_second: bool,
 }
 
@@ -43,7 +43,7 @@ impl Count {
     pub const OK: Self = Self(0xff_fff1);
     /// Half whitelisted.
     pub const OK2: Self = Self(0xff_fff2);
-    /// Invalid. In place of the previous total, it means that the server does not keep checksums of this kind.
+    /// Invalid. As a previous total, it means that the server does not keep checksums of this kind.
     pub const INVALID: Self = Self(0x0100_0000);
 
     /// Creates a count from a number, saturating at [`TOO_MANY`](Self::TOO_MANY).
@@ -86,7 +86,7 @@ impl Count {
 }
 
 impl Totals {
-    /// Totals of a checksum whose kind the server does not keep.
+    /// Totals for a checksum of a kind that the server does not keep.
     pub const NOT_KEPT: Self = Self { current: Count(0), previous: Count::INVALID };
 
     /// Returns the totals of a checksum that was only queried, or was reported but not counted.
@@ -97,8 +97,7 @@ impl Totals {
 }
 
 impl Kind {
-    /// Returns true if servers count this kind. Checksums of other kinds change with every message, or do not depend on
-    /// its text.
+    /// Returns true if servers count this kind. Other checksums differ for every message, or do not depend on its text.
     #[must_use]
     pub const fn is_kept(self) -> bool {
         matches!(self, Self::Body | Self::Fuz1 | Self::Fuz2)
@@ -106,7 +105,7 @@ impl Kind {
 }
 
 impl Targets {
-    /// Decodes the number of recipients of a report. Returns `None` if the server must not answer the report.
+    /// Decodes a report's number of recipients. Returns `None` if the server must not answer the report.
     pub(super) fn read(word: u32) -> Option<Self> {
         if word & !(SPAM_BIT | SECOND_BIT | 0xff_ffff) != 0 {
             return None;

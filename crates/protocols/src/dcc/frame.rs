@@ -9,10 +9,10 @@ use super::VERSION_MAX;
 /// Client ID of anonymous requests.
 pub const ANONYMOUS: u32 = 1;
 
-/// IDs of servers, used for administrative requests.
+/// Server IDs, used for administrative requests.
 pub const SERVER_IDS: RangeInclusive<u32> = 100..=0x7fff;
 
-/// IDs of clients with an account.
+/// Client IDs of accounts.
 pub const CLIENT_IDS: RangeInclusive<u32> = 0x8000..=0xff_ffff;
 
 /// Size of the signature at the end of a frame.
@@ -27,7 +27,7 @@ pub(super) const HEADER_BYTES: usize = 24;
 /// The oldest version used in a reply.
 pub(super) const VERSION_MIN: u8 = 4;
 
-/// The newest version whose unauthenticated replies carry a signature.
+/// The newest version in which replies to unsigned requests carry a signature.
 const VERSION_SIGNING_ALL: u8 = 8;
 
 /// A frame header.
@@ -86,14 +86,14 @@ impl Header {
         out.extend_from_slice(&signature);
     }
 
-    /// Returns the header of the reply by the server with the ID `server`. Its version is that of the request, clamped
-    /// to the supported versions.
+    /// Returns the header of the reply from the server with the ID `server`. Its version is the request's, clamped to
+    /// the supported range.
     pub(super) fn of_reply(&self, server: u32) -> Self {
         Self { version: self.version.clamp(VERSION_MIN, VERSION_MAX), sender: server, numbers: self.numbers }
     }
 
-    /// Returns the signature of a reply to an unsigned request. Up to version 8, the transaction numbers are its key.
-    /// Unlike passwords, they are not padded. In later versions, the signature is zero.
+    /// Returns the signature of a reply to an unsigned request. Up to version 8, the transaction numbers are the key.
+    /// Unlike passwords, they are not padded. In later versions, the signature is all zeros.
     #[must_use]
     pub fn unauthenticated(&self, reply: &[u8]) -> [u8; SIGNATURE_BYTES] {
         if self.version > VERSION_SIGNING_ALL {

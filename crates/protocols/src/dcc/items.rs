@@ -3,10 +3,10 @@
 /// Size of one item: kind, length, checksum.
 pub const ITEM_BYTES: usize = 18;
 
-/// Maximum number of items in a request: one item of each kind, because kinds must ascend.
+/// Maximum number of items in a request. Kinds must ascend, so there is at most one item of each kind.
 pub const ITEMS_MAX: usize = Kind::ALL.len();
 
-/// A checksum, always an MD5.
+/// A checksum, which is always an MD5.
 pub type Sum = [u8; 16];
 
 /// The part of a message that a checksum covers. The values are those on the wire.
@@ -27,9 +27,9 @@ pub enum Kind {
     Received,
     /// The body.
     Body,
-    /// The letters of the text.
+    /// The text, reduced to its letters.
     Fuz1,
-    /// The words of the text that occur in the client's dictionaries.
+    /// Those words of the text that occur in the client's dictionaries.
     Fuz2,
     /// The IP address again, for the total volume of mail from it.
     ReputationTotal,
@@ -120,7 +120,7 @@ impl<'f> Items<'f> {
         self.0.len()
     }
 
-    /// Returns true if there are no items, which is legal.
+    /// Returns true if there are no items, which is allowed.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()

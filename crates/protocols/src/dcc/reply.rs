@@ -29,11 +29,11 @@ pub enum Reply<'r> {
     },
     /// The reply to a query or report: the totals of its items, in order.
     Answer(&'r [Totals]),
-    /// The reason why the request failed, truncated to [`ERROR_BYTES_MAX`] bytes.
+    /// The reply to a request that failed: the reason, truncated to [`ERROR_BYTES_MAX`] bytes.
     Error(&'r str),
-    /// The reply to an administrative request, truncated to [`TEXT_BYTES_MAX`] bytes.
+    /// The reply to an administrative request: a text, truncated to [`TEXT_BYTES_MAX`] bytes.
     Text(&'r str),
-    /// The delay for anonymous clients.
+    /// The reply to a query about the delay for anonymous clients.
     AnonymousDelay {
         /// Number of requests from a network after which its delay doubles.
         inflate: u32,
@@ -49,9 +49,9 @@ pub struct Brand {
 }
 
 impl Reply<'_> {
-    /// Appends the reply to a request with this header. `server` is our ID. `sign` receives the frame so far and
-    /// returns its signature. It uses the password that verified the request, or [`Header::unauthenticated`] if there
-    /// is none.
+    /// Appends the reply to a request with the header `request`. `server` is our ID. `sign` receives the frame so far
+    /// and returns its signature. It must use the password that verified the request, or [`Header::unauthenticated`] if
+    /// there is none.
     pub fn encode(
         &self,
         request: &Header,

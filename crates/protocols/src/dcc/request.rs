@@ -10,13 +10,13 @@ use super::items::{ITEM_BYTES, ITEMS_MAX, Item, Items};
 /// Versions in which all operations are supported.
 pub const VERSIONS: RangeInclusive<u8> = 6..=VERSION_MAX;
 
-/// Maximum length of a request: a report with all kinds.
+/// Maximum length of a request, which is that of a report with all kinds.
 pub const FRAME_BYTES_MAX: usize = 44 + ITEMS_MAX * ITEM_BYTES;
 
-/// Versions in which a NOP is answered.
+/// Versions in which the server answers a NOP.
 const NOP_VERSIONS: RangeInclusive<u8> = super::frame::VERSION_MIN..=32;
 
-/// Number of leading bytes that are the same in all retransmissions of a frame: those before the transmission number.
+/// Number of leading bytes that are the same in all transmissions of a frame. The transmission number follows them.
 const DUPLICATE_KEY_BYTES: usize = 20;
 
 /// Maximum length of the variable part of an administrative request.
@@ -50,7 +50,7 @@ pub struct Request<'f> {
 pub enum Ask<'f, I = Items<'f>> {
     /// No operation. Used to measure the round-trip time and to negotiate the version.
     Nop,
-    /// A check of checksums.
+    /// A query about checksums, which changes nothing.
     Query(I),
     /// A report of a received message.
     Report {
@@ -128,7 +128,7 @@ impl<'f> Request<'f> {
         Some(Self { frame: datagram, header, ask })
     }
 
-    /// Returns the whole frame; its last [`SIGNATURE_BYTES`] sign the rest.
+    /// Returns the whole frame. Its last [`SIGNATURE_BYTES`] bytes are the signature of the rest.
     #[must_use]
     pub const fn frame(&self) -> &'f [u8] {
         self.frame

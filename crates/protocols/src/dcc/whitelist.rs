@@ -1,4 +1,4 @@
-//! The server operator's file of checksums with fixed counts.
+//! The server operator's file that assigns fixed counts to checksums.
 //!
 //! The format is that of the original server's `whitelist`: each line has a value, a checksum kind, and the item that
 //! the checksum covers.
@@ -13,8 +13,8 @@
 //!
 //! Values and kinds are case-insensitive. A line that starts with `#` is a comment. Because a server receives only
 //! checksums, an address range is expanded to one entry per address and is limited to the size of a /16. Host names are
-//! not resolved and `include` is rejected, because this module accesses neither files nor DNS. Values (`MX`, `MXDCC`,
-//! `SUBMIT`), kinds (`env_To`) and options that only apply to clients are also rejected.
+//! not resolved and `include` is rejected, because this module accesses neither files nor DNS. Values, kinds and
+//! options that apply only to clients are also rejected: `MX`, `MXDCC`, `SUBMIT`, `env_To` and `option`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -27,7 +27,7 @@ use super::items::{Item, Kind, Sum};
 /// Maximum length of a line.
 pub const LINE_BYTES_MAX: usize = 2048;
 
-/// Maximum number of entries in a file, counting each address of a range.
+/// Maximum number of entries in a file. Each address of a range counts as an entry.
 pub const ENTRIES_MAX: usize = 1 << 18;
 
 /// Maximum number of addresses in a range: a /16.
@@ -42,7 +42,7 @@ pub struct Entry {
     pub value: Count,
 }
 
-/// The reason why a line could not be parsed, with the line number.
+/// A line that could not be parsed, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {problem}")]
 pub struct WhitelistError {
@@ -62,7 +62,7 @@ pub enum Problem {
     /// The line does not begin with a value.
     #[error("expected OK, OK2 or MANY")]
     NoValue,
-    /// A value or option that only applies to clients.
+    /// A value or option applies only to clients.
     #[error("only valid in a client's whitelist, not in a server's")]
     OnlyForClients,
     /// The line includes another file.
@@ -77,7 +77,7 @@ pub enum Problem {
     /// The item is not an address or range.
     #[error("expected an address, a range first-last, or address/length; host names are not resolved")]
     NoAddress,
-    /// The range ends before it begins, mixes IP versions, or has bits set beyond its prefix length.
+    /// The range ends before it begins, mixes IP versions, or has bits set after its prefix.
     #[error("invalid range: expected first-last in ascending order, or a block without host bits")]
     Disordered,
     /// The range is too large.

@@ -3,7 +3,7 @@
 use super::extensions;
 use super::{COMMAND_BYTES, DATAGRAM_BYTES_MAX, DIGEST_BYTES, SHINGLED_BYTES, SHINGLES, put, split};
 
-/// The bits of the version byte that contain the version. The others are client flags.
+/// The bits of the version byte that contain the version. The other bits are client flags.
 const VERSION_MASK: u8 = 0x0f;
 
 /// One request.
@@ -62,7 +62,7 @@ pub enum DecodeError {
         /// Length of the datagram.
         length: usize,
     },
-    /// The datagram is longer than a command can be.
+    /// The datagram is longer than the longest command.
     #[error("datagram of {length} bytes is too long for a command of its version")]
     TooLong {
         /// Length of the datagram.
@@ -71,7 +71,7 @@ pub enum DecodeError {
     /// Unknown version.
     #[error("unknown version byte {0:#04x}: expected version 3, 4 or 5")]
     Version(u8),
-    /// An operation that clients cannot request. rspamd uses higher numbers internally.
+    /// The operation is not one that clients can request. rspamd uses higher numbers internally.
     #[error("unknown command {0}: expected 0 to 4")]
     Operation(u8),
     /// An extension is truncated.
@@ -80,7 +80,7 @@ pub enum DecodeError {
         /// The type of the extension.
         kind: u8,
     },
-    /// An extension of unknown length.
+    /// The length of an extension is unknown.
     #[error("unknown extension type {kind:#04x}")]
     Extension {
         /// The type of the extension.
@@ -113,7 +113,7 @@ impl Command {
         Ok(command)
     }
 
-    /// Decodes the fixed part. Also returns whether shingles follow: any nonzero shingle count means all 32.
+    /// Decodes the fixed part. Also returns true if shingles follow. Any nonzero shingle count stands for all 32.
     fn decode_head(head: &[u8; COMMAND_BYTES]) -> Result<(Self, bool), DecodeError> {
         let [version, operation, shingle_count, flag, v0, v1, v2, v3, t0, t1, t2, t3, digest @ ..] = head;
         let command = Self {
@@ -140,8 +140,8 @@ impl Command {
         out
     }
 
-    /// Returns a key that is equal for a command and its retransmissions and differs for other commands: the command
-    /// without shingles and extensions. The caller adds the client's address.
+    /// Returns a key that a command shares only with its retransmissions: the command without shingles and extensions.
+    /// The caller adds the client's address.
     #[must_use]
     pub fn duplicate_key(&self) -> [u8; COMMAND_BYTES] {
         self.head()
@@ -264,7 +264,7 @@ mod tests {
         let length = SHINGLED_BYTES + 5;
         assert_eq!(Command::decode(&extended(3)), Err(DecodeError::TooLong { length }));
         assert!(Command::decode(&extended(4)).is_ok());
-        // A block of shingles that the head does not announce is not an extension either.
+        // Shingles that the head does not announce make the datagram too long, too.
         let mut unannounced = with(0, 3);
         unannounced[2] = 0;
         assert_eq!(Command::decode(&unannounced), Err(DecodeError::TooLong { length: SHINGLED_BYTES }));

@@ -1,4 +1,4 @@
-//! Extensions after a command: facts about the sender, each with a type. This module skips them.
+//! Extensions, which follow a command. Each has a type and contains a fact about the sender. This module skips them.
 
 use super::DecodeError;
 
@@ -8,7 +8,7 @@ const DOMAIN: u8 = b'd';
 const IPV4: u8 = b'4';
 /// IPv6 address of the message's sender: 16 bytes.
 const IPV6: u8 = b'6';
-/// Lowest type with a length field. Unknown types from here on can therefore be skipped.
+/// Lowest type with a length field. Unknown types can be skipped from this one on.
 const WITH_LENGTH_FROM: u8 = 0x80;
 
 /// Skips all extensions.
@@ -43,7 +43,7 @@ mod tests {
         let all: [&[u8]; 8] =
             [b"", b"d\0", b"d\x03a.b", b"4abcd", &address, b"\x80\x04facts", b"\xff\0", b"d\x01a4abcd"];
         for bytes in all {
-            // The length is 4, so the "s" of "facts" is read as the type of another extension.
+            // The length is 4, so the "s" of "facts" is decoded as the type of another extension.
             let expected = if bytes.ends_with(b"s") { Err(DecodeError::Extension { kind: b's' }) } else { Ok(()) };
             assert_eq!(skip_all(bytes), expected, "{bytes:?}");
         }

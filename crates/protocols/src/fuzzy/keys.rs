@@ -12,13 +12,13 @@ use super::text::{self, KeyTextError};
 /// Size of a key, public or secret.
 pub const KEY_BYTES: usize = 32;
 
-/// Size of a key ID: the first bytes of the server's public key, which each encrypted request contains.
+/// Size of a key ID, which is the first bytes of the server's public key. Each encrypted request contains it.
 pub const KEY_ID_BYTES: usize = 8;
 
 /// Identifies the server's key to which a request is encrypted.
 pub type KeyId = [u8; KEY_ID_BYTES];
 
-/// A public key. Its text form is that of rspamd's `encryption_key` setting.
+/// A public key. Its text form is the same as in rspamd's `encryption_key` setting.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PublicKey(pub [u8; KEY_BYTES]);
 
@@ -29,7 +29,7 @@ pub struct Keypair {
     public: PublicKey,
 }
 
-/// Reason why a [`SharedKey`] cannot be derived: the public key is weak.
+/// Error: no [`SharedKey`] can be derived, because the public key is weak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("weak public key: it yields the same shared key with every other key")]
 pub struct KeyError;
@@ -73,7 +73,7 @@ impl Keypair {
     /// result.
     ///
     /// # Errors
-    /// Returns [`KeyError`] if the result does not depend on our secret, because anyone could then compute it.
+    /// Returns [`KeyError`] if the result does not depend on our secret. Anyone could compute such a key.
     pub fn shared_key(&self, other: &PublicKey) -> Result<SharedKey, KeyError> {
         let point = x25519(self.secret, other.0);
         let is_zero = point.ct_eq(&[0; KEY_BYTES]);

@@ -28,13 +28,13 @@ pub struct Reply {
     pub time: u32,
 }
 
-/// Reason why bytes are not a reply.
+/// Error: no reply has this length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid reply length {0}: expected 16, or at least 96")]
 pub struct ReplyError(pub usize);
 
 impl Reply {
-    /// Creates the reply for an unknown text.
+    /// Creates the reply to a check of an unknown text.
     #[must_use]
     pub const fn not_found(tag: u32) -> Self {
         Self { value: 0, flag: 0, tag, probability: 0.0, digest: [0; DIGEST_BYTES], time: 0 }
@@ -60,7 +60,7 @@ impl Reply {
         Self { value: high, flag: low, probability: SUCCESS, ..Self::not_found(tag) }
     }
 
-    /// Creates the reply to a ping. It repeats the command's value, which is the client's time.
+    /// Creates the reply to a ping. The reply repeats the command's value, which is the client's time.
     #[must_use]
     pub const fn pong(command: &Command) -> Self {
         Self { value: command.value, probability: SUCCESS, ..Self::not_found(command.tag) }
@@ -90,7 +90,7 @@ impl Reply {
         bytes
     }
 
-    /// Decodes a reply of the short, usual or longer form, as a client does. Bytes after the first 84 are ignored.
+    /// Decodes a reply of the short, usual or longer form, as a client does. Ignores all bytes after the first 84.
     ///
     /// # Errors
     /// Returns [`ReplyError`] for any other length.

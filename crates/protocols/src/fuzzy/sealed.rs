@@ -1,15 +1,15 @@
-//! Encryption: requests that only one server can read, and replies that only the client can read.
+//! Encryption. Only the addressed server can read a request, and only the client can read the reply.
 //!
 //! | step | operation |
 //! |---|---|
-//! | 1 | X25519 of one's own secret and the other side's public key yields a shared point |
-//! | 2 | the [`SharedKey`] is HChaCha20 of that point and 16 zeros; the two sides use it for all messages |
+//! | 1 | X25519 yields a shared point from one's own secret key and the other side's public key |
+//! | 2 | HChaCha20 of that point and 16 zero bytes yields the [`SharedKey`], used for all messages of the two sides |
 //! | 3 | each message has a nonce, which selects an XChaCha20 keystream |
 //! | 4 | the first 32 bytes of the keystream are the MAC key; the next 32 are discarded |
 //! | 5 | the message is encrypted with the rest of the keystream |
 //! | 6 | the MAC is Poly1305 of the ciphertext only |
 //!
-//! NaCl's box does not discard bytes in step 4, and RFC 8439 includes lengths in step 6.
+//! Unlike this scheme, NaCl's box discards no bytes in step 4, and RFC 8439 authenticates lengths in step 6.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ use super::{COMMAND_BYTES, DATAGRAM_BYTES_MAX, Version, put, split};
 /// Size of a nonce.
 pub const NONCE_BYTES: usize = 24;
 
-/// A nonce: random, or at least never reused with the same key.
+/// A nonce. It should be random, and must never be used twice with the same key.
 pub type Nonce = [u8; NONCE_BYTES];
 
 /// Magic bytes of an encrypted request.
@@ -52,7 +52,7 @@ const STREAM_HEAD_BYTES: usize = 64;
 /// Offset of the keystream in a [`Buffer`], chosen so that the message has the same offset as in a request.
 const STREAM_START: usize = HEADER_BYTES - STREAM_HEAD_BYTES;
 
-/// Chunk size of the keystream: vector instructions compute four blocks in the time of one.
+/// Chunk size of the keystream, four blocks. Vector instructions compute these in the time of one block.
 const STREAM_PIECE: usize = 256;
 
 const BUFFER_BYTES: usize = STREAM_START + (STREAM_HEAD_BYTES + MESSAGE_BYTES_MAX).next_multiple_of(STREAM_PIECE);
@@ -60,7 +60,7 @@ const BUFFER_BYTES: usize = STREAM_START + (STREAM_HEAD_BYTES + MESSAGE_BYTES_MA
 /// The parts of an encrypted request.
 #[derive(Clone, Copy, Debug)]
 pub struct SealedRequest<'p> {
-    /// ID of the server's key to which the request is encrypted.
+    /// ID of the server key for which the request is encrypted.
     pub key_id: KeyId,
     /// The client's public key. The client generates a new one at each start.
     pub client: PublicKey,
@@ -84,12 +84,12 @@ pub enum OpenError {
     /// The message was modified, or encrypted with another key.
     #[error("MAC mismatch: the message was modified or encrypted with another key")]
     Mac,
-    /// The message has no nonce and MAC, or is longer than [`MESSAGE_BYTES_MAX`].
-    #[error("invalid length of an encrypted message: {0} bytes")]
+    /// The message is too short for a nonce and a MAC, or longer than [`MESSAGE_BYTES_MAX`].
+    #[error("invalid encrypted message length: {0} bytes")]
     Length(usize),
 }
 
-/// The reason why a message cannot be encrypted: it is longer than [`MESSAGE_BYTES_MAX`].
+/// Error: the message is longer than [`MESSAGE_BYTES_MAX`], so it cannot be encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("message of {0} bytes is too long: an encrypted datagram holds at most {MESSAGE_BYTES_MAX}")]
 pub struct SealError(pub usize);
@@ -229,7 +229,7 @@ impl fmt::Debug for SharedKey {
 }
 
 /// Computes the MAC of a ciphertext. The `poly1305` crate spends about 2 µs on preparations that pay off only for
-/// longer messages. Our own implementation would be ten times as fast, but unreviewed.
+/// longer messages. An implementation of our own would be ten times as fast, but it would be unreviewed.
 fn mac_of(key: &[u8; KEY_BYTES], ciphertext: &[u8]) -> [u8; MAC_BYTES] {
     Poly1305::new(key.into()).compute_unpadded(ciphertext).into()
 }

@@ -1,15 +1,15 @@
 //! Text form of keys: 52 characters of base 32 in rspamd's alphabet, or 64 hex digits.
 //!
-//! In characters as well as in bytes, the low bits come first, so the last character holds only one bit of the key.
+//! The low bits come first, both in characters and in bytes. So the last character holds only one bit of the key.
 
 /// Reason why a text is not a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyTextError {
-    /// The text has neither 52 nor 64 characters.
+    /// The text is neither 52 nor 64 characters long.
     #[error("invalid key length {0}: expected {KEY_CHARACTERS} characters or {HEX_DIGITS} hex digits")]
     Length(usize),
-    /// A character outside the alphabet.
+    /// A character is not in the alphabet.
     #[error("invalid character {0:?} in key")]
     Character(char),
     /// The text encodes more than 256 bits.
@@ -68,7 +68,7 @@ fn decode_base32(text: &str) -> Result<[u8; 32], KeyTextError> {
             (bits, count) = (bits >> 8, count - 8);
         }
     }
-    // 52 characters encode 260 bits, four more than a key has. Those four must be zero.
+    // 52 characters encode 260 bits, but a key has 256. The last four must be zero.
     if bits == 0 { Ok(key) } else { Err(KeyTextError::TooLarge) }
 }
 
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn a_key_of_rspamd_is_read_and_written() {
         let key = decode(TEXT).unwrap();
-        // The key ID is the one in the requests recorded with this key.
+        // The key ID must be the one in the requests that were recorded with this key.
         assert_eq!(key[..8], [0xa3, 0x52, 0x3e, 0xfd, 0xa7, 0x31, 0x20, 0x3e]);
         assert_eq!(encode(&key), TEXT);
         let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -11,7 +11,7 @@ pub struct AccountPage {
     pub accounts: Vec<AccountEntry>,
     /// Total number of accounts.
     pub total: u64,
-    /// Start of the next page, for `?offset=` of the next request. Absent on the last page.
+    /// Start of the next page: the value of `?offset=` in the next request. Absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
 }
@@ -31,9 +31,9 @@ pub struct AccountEntry {
     pub enabled: bool,
     /// Time of registration.
     pub created: u64,
-    /// Party that registered the account: `operator`, `itself`, or `unknown` for accounts older than this field.
+    /// Who registered the account: `operator`, `itself`, or `unknown` for accounts that are older than this field.
     pub registered_by: String,
-    /// Time of the account's last claim since the server started. Absent if it has made none.
+    /// Time of the account's last claim. Absent if it has made none since the server started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used: Option<u64>,
     /// Track record of the account's claims. Absent until the first claim is settled.
@@ -44,11 +44,11 @@ pub struct AccountEntry {
 /// Track record of an account's claims.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AccountTrust {
-    /// Lower bound of the fraction of the account's claims that are right.
+    /// Lower bound for the fraction of right claims among the account's claims.
     pub precision: f64,
     /// Weight of the account's claims.
     pub weight: f64,
-    /// Number of claims confirmed by anchors of other groups, not counting claims that repeated a listing.
+    /// Number of claims confirmed by anchors of other groups. Claims that repeated a listing are not included.
     pub confirmed: u32,
     /// Number of claims refuted by anchors.
     pub refuted: u32,
@@ -60,7 +60,7 @@ pub struct AccountTrust {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewAccount {
-    /// Protocol: `razor`, `pyzor` or `dcc`. Key pairs of `fuzzy` are listed in the server's configuration.
+    /// Protocol: `razor`, `pyzor` or `dcc`. Key pairs for `fuzzy` can be added only in the server's configuration.
     pub protocol: String,
     /// Name within the protocol; for `dcc` the client number.
     pub name: String,
@@ -69,12 +69,13 @@ pub struct NewAccount {
     /// Standing assigned by the operator: `trap`, `own`, `pinned` or `account` (the default).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standing: Option<String>,
-    /// Name of the group whose members count as one voice. By default, the account has a group of its own.
+    /// Name of the account's group, whose members count as one voice. By default, the account has a group of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 }
 
-/// Changes to an account. Absent fields stay unchanged. The account keeps its identity and the weight it has earned.
+/// Changes to an account. Properties whose field is absent stay unchanged. The account keeps its identity and the
+/// weight that it has earned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccountPatch {
@@ -113,7 +114,7 @@ pub struct Whitelist {
     pub senders: Vec<String>,
     /// Total number of senders.
     pub sender_count: u64,
-    /// Start of the next page of senders, for `?offset=` of the next request. Absent on the last page.
+    /// Start of the next page of senders: the value of `?offset=` in the next request. Absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
     /// Number of signatures. They cannot be listed, because only keyed hashes of them are kept.
@@ -124,7 +125,7 @@ pub struct Whitelist {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhitelistEntry {
-    /// An address, `example.org` for all its addresses, or `.example.org` for all its subdomains.
+    /// An address, a domain (`example.org`), or all subdomains of a domain (`.example.org`).
     Sender(String),
     /// A signature.
     Signature(NamedSignature),
@@ -142,7 +143,7 @@ pub struct Done {
 pub struct ClockAccepted {
     /// Server time before the request.
     pub before: u64,
-    /// Server time after the request. Server time never goes back: if the system clock is behind, server time stands
+    /// Server time after the request. Server time never goes back. If the system clock is behind it, server time stands
     /// still until the system clock catches up.
     pub now: u64,
     /// Time of the system clock.

@@ -18,9 +18,9 @@ pub enum Verdict {
     Unknown,
     /// Spam.
     Spam,
-    /// Received by many recipients.
+    /// The message was sent to many recipients.
     Bulk,
-    /// Revoked or whitelisted.
+    /// The message or signature was revoked or whitelisted.
     Ham,
 }
 
@@ -58,8 +58,8 @@ pub struct Checked {
     pub coverage: u8,
     /// Number of recipients counted, including those of this request.
     pub bulk_count: u32,
-    /// Number of recipients at which a message becomes bulk, set by the request or else by the server. Older servers
-    /// omit it.
+    /// Number of recipients at which a message becomes bulk, as set by the request or, failing that, by the server.
+    /// Older servers omit it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bulk_threshold: Option<u32>,
     /// Number of recipients that this request added to the total. Present only if the request counts recipients.
@@ -68,7 +68,7 @@ pub struct Checked {
     /// Reason why fewer recipients were counted than requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count_reason: Option<String>,
-    /// Results per signature, in request order. The near replica comes last, with the scheme `bruit`.
+    /// Result for each signature, in request order. The near replica comes last, with the scheme `bruit`.
     pub signatures: Vec<CheckedSignature>,
 }
 
@@ -125,7 +125,7 @@ pub struct Claimed {
     pub reason: Option<String>,
 }
 
-/// The answer to a request to count the recipients of a message, sent once the count is on disk.
+/// The answer to a request to count recipients, sent once the count is on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// Number of recipients that this request added to the total.
@@ -140,7 +140,8 @@ pub struct Counted {
 /// The answer to a request to learn a good message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnAnswer {
-    /// Number of features learned from the text. A feature becomes good once it has occurred in two different messages.
+    /// Number of features learned from the text. A feature is treated as good once it has occurred in two different
+    /// messages.
     pub learnt: u32,
     /// Reason why no features were learned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,10 +152,10 @@ pub struct LearnAnswer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{title}: {detail}")]
 pub struct Problem {
-    /// Problem type: always `about:blank`, because the status already identifies the problem.
+    /// Problem type. Always `about:blank`, because the status already identifies the problem.
     #[serde(rename = "type", default = "blank")]
     pub kind: String,
-    /// Problem type in words.
+    /// Name of the problem type.
     pub title: String,
     /// The HTTP status.
     pub status: u16,
@@ -167,7 +168,7 @@ fn blank() -> String {
 }
 
 impl Problem {
-    /// Creates a problem that is identified by its status.
+    /// Creates a problem whose type is its HTTP status.
     #[must_use]
     pub fn new(status: u16, title: &str, detail: impl fmt::Display) -> Self {
         Self { kind: blank(), title: title.to_owned(), status, detail: detail.to_string() }

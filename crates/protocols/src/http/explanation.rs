@@ -20,12 +20,12 @@ pub struct Explained {
     /// Composition of the message, if the request included it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outline: Option<Outline>,
-    /// Number of recipients of the most widely sent signature of the message.
+    /// Number of recipients counted for the message's most widely sent signature.
     pub bulk_count: u32,
     /// True if the sender is whitelisted. Absent if the request did not name a sender.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender_whitelisted: Option<bool>,
-    /// Results per signature, in request order. The near replica comes last, with the scheme `bruit`.
+    /// Result for each signature, in request order. The near replica comes last, with the scheme `bruit`.
     pub signatures: Vec<ExplainedSignature>,
 }
 
@@ -35,8 +35,8 @@ pub struct ExplainedSignature {
     /// Result of a check of the signature.
     #[serde(flatten)]
     pub checked: CheckedSignature,
-    /// Reason why claims about the signature are ignored, if they are: `empty` (all empty messages share it),
-    /// `operator` or `protocol`.
+    /// Why claims about the signature are ignored: `empty` (all empty messages share the signature), `operator` or
+    /// `protocol`. Absent if claims are accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whitelisted: Option<String>,
     /// Ages, in epochs, of the generations in which the signature is listed. The current generation has age 0.
@@ -45,11 +45,11 @@ pub struct ExplainedSignature {
     pub revoked: Vec<u32>,
     /// True if the signature is listed despite a revocation, because the later reports had more weight.
     pub reinstated: bool,
-    /// Claims per live generation, newest first. Generations without claims are omitted.
+    /// Claims in each live generation, newest first. Generations without claims are omitted.
     pub claims: Vec<GenerationClaims>,
-    /// Recipients per live generation, newest first. Generations without recipients are omitted.
+    /// Recipients in each live generation, newest first. Generations without recipients are omitted.
     pub recipients: Vec<GenerationRecipients>,
-    /// Sum of the signature's claims. Present while the claims are still kept individually.
+    /// Sum of the signature's claims. Absent once the claims are no longer kept individually.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Evidence>,
     /// Time when the signature was first claimed or listed.
@@ -65,7 +65,7 @@ pub struct ExplainedSignature {
 pub struct GenerationClaims {
     /// Start of the generation.
     pub since: u64,
-    /// Kind of the counted claims, as a number.
+    /// Flag under which the claims were counted: a list number of the fuzzy protocol, or 0.
     pub flag: u8,
     /// Number of reports.
     pub report_count: u32,
@@ -101,9 +101,9 @@ pub struct Evidence {
     pub anchored_reports: u32,
     /// Number of anchored groups that revoked.
     pub anchored_revokes: u32,
-    /// Number of own users who reported.
+    /// Number of the site's own users who reported the signature.
     pub own_reports: u32,
-    /// Number of own users who revoked.
+    /// Number of the site's own users who revoked it.
     pub own_revokes: u32,
     /// True if a trap reported the signature.
     pub trap: bool,

@@ -1,11 +1,11 @@
-//! State of the exchange with other servers.
+//! The state of the exchange with other servers.
 
 use serde::{Deserialize, Serialize};
 
 /// A server and its peers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peers {
-    /// The server's own public key, to be configured on its peers.
+    /// The server's own public key, which its peers must have in their configuration.
     pub key: String,
     /// Peers, in the order of the configuration.
     pub peers: Vec<PeerStatus>,
@@ -20,23 +20,23 @@ pub struct PeerStatus {
     pub key: String,
     /// `cluster` or `peer`.
     pub relation: String,
-    /// Transport for segments of the peer: `https`, `nats`, or `none`.
+    /// Transport by which the peer's segments arrive: `https`, `nats`, or `none`.
     pub transport: String,
     /// `up_to_date`, `behind`, `silent`, `clock_differs`, `refused`, `unreachable`, `waiting` (for its first heads), or
     /// `not_asked`.
     pub state: String,
     /// Start of the current state, in Unix seconds. For a silent peer, the time when its heads last changed.
     pub since: u64,
-    /// Reason, if the peer is refused or unreachable.
+    /// Reason for the state, if it is `refused` or `unreachable`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Seconds by which the peer's clock is ahead of ours, negative if it is behind. Absent until measured.
+    /// Number of seconds that the peer's clock is ahead of ours. Negative if it is behind; absent until measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_skew_seconds: Option<i64>,
     /// Seconds since the heads of the peer last changed. A running server changes them every 2.5 seconds.
     pub silent_seconds: u64,
-    /// Number of segments that the peer has and this server lacks, including segments of generations that are not live
-    /// on this server.
+    /// Number of segments that the peer has and this server lacks. It includes segments of generations that are not
+    /// live on this server.
     pub lag_segments: u64,
     /// Seconds since this server last had all segments of the peer.
     pub lag_seconds: u64,
@@ -49,7 +49,7 @@ pub struct PeerStatus {
     /// Time when the digests of the peer last matched ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_digest_match: Option<u64>,
-    /// Number of bytes of refused segments since the start.
+    /// Size of all segments refused since the start, in bytes.
     #[serde(default)]
     pub bytes_refused: u64,
     /// Number of refused segments, by reason.

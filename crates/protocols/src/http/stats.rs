@@ -1,4 +1,4 @@
-//! State of a server.
+//! The answer with the state of a server.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,13 +40,13 @@ pub struct TrustPolicy {
     pub block_groups: u32,
     /// Minimum score of a listed signature.
     pub block_score: f64,
-    /// Minimum score of a suspect signature.
+    /// Minimum score of a suspected signature.
     pub suspect_score: f64,
     /// Number of groups required to suspect a signature.
     pub suspect_groups: u32,
-    /// Number of anchored reports at which unanchored revocations can no longer prevent a listing.
+    /// Number of anchored reports from which on unanchored revocations cannot prevent a listing.
     pub anchors_beyond_doubt: u32,
-    /// Seconds from the time when a signature is first seen until its claims are settled.
+    /// Number of seconds after the first claim about a signature at which its claims are settled.
     pub settle_after_seconds: u64,
 }
 
@@ -78,7 +78,7 @@ pub struct Ring {
     pub epoch_seconds: u64,
     /// Number of signatures that fit into a generation at the planned error rate.
     pub capacity: u64,
-    /// Fill of the fullest generation. Above 1, errors exceed the planned rate.
+    /// Fill of the fullest generation. If it is above 1, the error rate exceeds the planned rate.
     pub fill: f64,
     /// Live generations, newest first.
     pub generations: Vec<Generation>,
@@ -123,7 +123,7 @@ pub struct Store {
     pub journal_bytes: u64,
     /// Number of journal files.
     pub segments: u64,
-    /// Sequence numbers of the last events in the retained snapshots.
+    /// Sequence number of the last event in each retained snapshot.
     pub snapshots: Vec<u64>,
     /// Number of events waiting to be written.
     pub waiting_events: u64,
@@ -141,7 +141,7 @@ pub struct Recovery {
     /// Sequence number of the last event in the restored snapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<u64>,
-    /// Number of newer snapshots that were damaged.
+    /// Number of damaged snapshots that are newer than the restored one.
     pub damaged_snapshots: u64,
     /// Number of events replayed after the snapshot.
     pub replayed_events: u64,
@@ -167,9 +167,9 @@ pub struct RequestCount {
 pub struct Condition {
     /// Name of the condition, the same as in logs and metrics.
     pub state: String,
-    /// Affected ring, table or peer. Empty if the condition affects the whole server.
+    /// Affected ring, table or peer. Empty if the whole server is affected.
     pub subject: String,
-    /// `severe` if it makes the server not ready, otherwise `warning`.
+    /// `severe` if the server is not ready because of the condition, otherwise `warning`.
     pub severity: String,
     /// Text that describes the problem and the remedy.
     pub text: String,

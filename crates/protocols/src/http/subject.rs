@@ -15,11 +15,11 @@ pub use bruit_signatures::sender::SENDER_BYTES_MAX;
 /// Maximum number of signatures in one request.
 pub const SIGNATURES_MAX: usize = 256;
 
-/// Maximum number of features of each kind in one request. At most 256 KiB of a text are read. They contain fewer than
-/// 256 Ki / 3 words, and each word forms at most three pairs.
+/// Maximum number of features of each kind in one request. At most 256 KiB of a text are read, which contain fewer than
+/// 256 Ki / 3 words. Each word forms at most three pairs.
 pub const FEATURES_MAX: usize = 1 << 18;
 
-/// Maximum length of a request: the features in base64, plus 256 KiB for everything else.
+/// Maximum length of a request: a full feature list in base64, plus 256 KiB for everything else.
 pub const SUBJECT_BYTES_MAX: usize = FEATURES_MAX * 8 / 3 * 4 + (1 << 18);
 
 /// Maximum length of a feature list in base64.
@@ -45,8 +45,8 @@ pub struct Subject {
     /// The features of the text, used to find near replicas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<Text>,
-    /// The composition of the message. Without it, the request is about separate signatures: in a check, each signature
-    /// and the text decide independently, and a claim covers everything in the request.
+    /// The composition of the message. Without it, the request is about separate signatures. In a check, each signature
+    /// and the text then decide independently. A claim covers everything in the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outline: Option<Outline>,
     /// Sender's address, for the sender whitelist. It is not kept.
@@ -76,7 +76,7 @@ pub struct NamedSignature {
 pub struct Outline {
     /// Number of words, without greetings, signatures and boilerplate.
     pub words: u32,
-    /// Number of words that are the sender's own: those in `words` that are neither quoted nor forwarded.
+    /// Number of the sender's own words: those in `words` that are neither quoted nor forwarded.
     pub own_words: u32,
     /// Number of files, except pictures, accessories such as business cards, and files inside an attached message.
     pub files: u32,
@@ -92,12 +92,12 @@ pub struct Outline {
 pub struct Text {
     /// Word pairs from the sender's own text.
     pub pairs: String,
-    /// Word pairs from text parts below the main one.
+    /// Word pairs from the text parts that follow the main one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub appended: String,
     /// Links.
     pub links: String,
-    /// Hash of the whole text, as 16 hex digits, for texts with few features.
+    /// Hash of the whole text, as 16 hex digits, used for texts with few features.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whole: Option<String>,
     /// True if the text is quoted or forwarded and the message has no other text.
@@ -121,28 +121,28 @@ pub enum SubjectError {
     /// The request has more than [`FEATURES_MAX`] features of one kind.
     #[error("too many features of one kind: the maximum is {FEATURES_MAX}")]
     TooManyFeatures,
-    /// An unknown scheme.
+    /// A scheme is unknown.
     #[error("unknown scheme {0:?}")]
     UnknownScheme(String),
-    /// An unknown piece name.
+    /// A piece name is unknown.
     #[error("unknown piece {0:?}")]
     UnknownPiece(String),
-    /// A signature that is invalid for its scheme.
+    /// A signature is invalid for its scheme.
     #[error(transparent)]
     Signature(#[from] SpellingError),
-    /// Features that are not base64 of 8-byte numbers.
+    /// The features are not base64 of 8-byte numbers.
     #[error("invalid features: expected base64 of 8-byte numbers")]
     Features,
     /// A feature is repeated.
     #[error("duplicate feature")]
     RepeatedFeature,
-    /// A hash of the whole text that is not 16 hex digits.
+    /// The hash of the whole text is not 16 hex digits.
     #[error("invalid hash of the whole text: expected 16 hex digits")]
     Whole,
-    /// A sender longer than [`SENDER_BYTES_MAX`].
+    /// The sender is longer than [`SENDER_BYTES_MAX`].
     #[error("sender is longer than {SENDER_BYTES_MAX} bytes")]
     LongSender,
-    /// A list identifier longer than [`LIST_BYTES_MAX`].
+    /// The list identifier is longer than [`LIST_BYTES_MAX`].
     #[error("mailing list identifier is longer than {LIST_BYTES_MAX} bytes")]
     LongList,
 }
@@ -261,8 +261,7 @@ fn encode(features: &[u64]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Decodes the numbers of a list. Duplicates are an error, because a repeated number would count as several pairs of
-/// words.
+/// Decodes a feature list. Duplicates are an error, because a repeated number would count as several pairs of words.
 fn decode(text: &str) -> Result<Vec<u64>, SubjectError> {
     if text.len() > FEATURES_TEXT_MAX {
         return Err(SubjectError::TooManyFeatures);

@@ -1,4 +1,4 @@
-//! Digests (Pyzor's term for the signature of a message) and their text form.
+//! Digests, which is Pyzor's term for the signatures of messages, and their text form.
 
 /// Size of a digest, which is a SHA-1.
 pub const DIGEST_BYTES: usize = 20;
@@ -19,7 +19,7 @@ pub(super) fn read(digits: &[u8]) -> Option<Digest> {
     (wrong < 16).then_some(digest)
 }
 
-/// Returns the value of a hex digit, or at least 16 for any other byte. The code has no branches, because the CPU
+/// Returns the value of a hex digit. Returns 16 or more for any other byte. The code has no branches, because a CPU
 /// cannot predict branches on random digits.
 const fn value(digit: u8) -> u8 {
     let decimal = digit.wrapping_sub(b'0');

@@ -23,7 +23,7 @@ impl<'f> Field<'f> {
     }
 }
 
-/// Iterates over the lines of `text` that are not blank, without line endings.
+/// Iterates over the lines of `text`, without line endings. Skips blank lines.
 pub(super) fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -16,11 +16,11 @@ pub struct Reply<'t> {
 pub enum Code {
     /// 200: success.
     Ok,
-    /// 400: no version, or an invalid digest.
+    /// 400: no valid version, or an invalid digest.
     BadRequest,
     /// 401: an unknown user, a wrong signature, or a timestamp too far from the server's time.
     Unauthorized,
-    /// 403: the user lacks the right, or the operation is unknown.
+    /// 403: the user is not allowed to do this, or the operation is unknown.
     Forbidden,
     /// 500: internal error.
     Internal,
@@ -66,8 +66,8 @@ pub struct Times {
 }
 
 impl Reply<'_> {
-    /// Appends the reply to `out`: code, text, version and thread, then the body. The Perl client requires this order,
-    /// and the empty line at the end.
+    /// Appends the reply to `out`: code, text, version and thread, then the body. The Perl client requires this order
+    /// and the final empty line.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.code.head().as_bytes());
         out.extend_from_slice(self.thread);

@@ -10,7 +10,7 @@ use super::{DIGESTS_MAX, FRAME_BYTES_MAX, THREAD_BYTES_MAX};
 pub enum Op {
     /// No operation. Used to test whether the server responds.
     Ping,
-    /// No operation. Used to test how the client handles counts.
+    /// No operation. Used to test how a client handles counts.
     Pong,
     /// A check.
     Check,
@@ -25,7 +25,7 @@ pub enum Op {
 /// A request. It borrows from its frame and does not allocate.
 #[derive(Clone, Debug)]
 pub struct Request<'f> {
-    /// The part of the datagram that is read.
+    /// The part of the datagram that is not ignored.
     frame: &'f [u8],
     op: Option<Op>,
     version: Option<Version>,
@@ -51,7 +51,7 @@ enum Version {
 }
 
 impl<'f> Request<'f> {
-    /// Decodes a datagram. Returns `None` if it has no `Op` line; such datagrams must not be answered.
+    /// Decodes a datagram. Returns `None` if it has no `Op` line. Such datagrams must not be answered.
     #[must_use]
     pub fn decode(datagram: &'f [u8]) -> Option<Self> {
         let mut request = Self::empty(whole_lines(datagram));
@@ -81,7 +81,7 @@ impl<'f> Request<'f> {
         }
     }
 
-    /// Stores a field. If a field other than a digest is repeated, its first value counts.
+    /// Stores a field. If a field is repeated, its first value counts, unless it is a digest.
     fn take(&mut self, field: &Field<'f>) {
         let value = match field.name.len() {
             9 if field.is("Op-Digest") => return self.take_digest(field.value),
@@ -111,9 +111,9 @@ impl<'f> Request<'f> {
         self.op
     }
 
-    /// Returns the error code if the request is invalid, regardless of its user. Call this after verifying the
-    /// signature. Faults are reported in the order of the original server: malformed version, unsupported version,
-    /// unknown operation, invalid digest.
+    /// Returns the error code if the request is invalid for any user. Call this after verifying the signature. Errors
+    /// have the same precedence as in the original server: malformed version, unsupported version, unknown operation,
+    /// invalid digest.
     #[must_use]
     pub const fn fault(&self) -> Option<Code> {
         match self {
@@ -125,7 +125,7 @@ impl<'f> Request<'f> {
         }
     }
 
-    /// Returns the `Thread` value for the reply: that of the request, or `0` if it is absent or invalid.
+    /// Returns the `Thread` value for the reply. It is the request's value, or `0` if that is absent or invalid.
     #[must_use]
     pub fn thread(&self) -> &'f [u8] {
         let is_echoed = |thread: &&[u8]| {
@@ -171,7 +171,7 @@ impl<'f> Request<'f> {
         out.truncate(out.trim_ascii_end().len());
     }
 
-    /// Returns the digest to check, which is the first.
+    /// Returns the digest to check, which is the first one.
     #[must_use]
     pub const fn first_digest(&self) -> Option<&Digest> {
         self.first_digest.as_ref()
@@ -186,9 +186,9 @@ impl<'f> Request<'f> {
         self.first_digest.filter(|_| only_one).into_iter().chain(digests).take(DIGESTS_MAX)
     }
 
-    /// Replaces `out` with a key shared by a request and its retransmissions: operation, user, time, thread and
-    /// digests. For an anonymous request, the caller adds the source address, because unrelated clients may send the
-    /// same values. For a signed request, the address does not matter.
+    /// Replaces `out` with a key that a request shares with its retransmissions: operation, user, time, thread and
+    /// digests. If the request is anonymous, the caller adds the source address, because unrelated clients may send the
+    /// same values. If it is signed, the address does not matter.
     pub fn duplicate_key(&self, out: &mut Vec<u8>) {
         out.clear();
         out.push(self.op.map_or(0, |op| op as u8 + 1));
@@ -236,7 +236,7 @@ impl Version {
     }
 }
 
-/// Truncates a datagram to [`FRAME_BYTES_MAX`] bytes and drops a last line that may extend beyond them.
+/// Truncates a datagram to [`FRAME_BYTES_MAX`] bytes. Drops the last line if it may extend beyond them.
 fn whole_lines(datagram: &[u8]) -> &[u8] {
     let Some((head, rest)) = datagram.split_at_checked(FRAME_BYTES_MAX) else { return datagram };
     if matches!(rest, [b'\r' | b'\n', ..]) {
@@ -261,7 +261,7 @@ mod tests {
         format!("Op: check\nOp-Digest: {DIGITS}\n{line}\n\n")
     }
 
-    /// Edge cases that the original server was observed to accept.
+    /// The original server was observed to accept these edge cases.
     #[test]
     fn edge_cases_of_the_original_server_are_accepted() {
         let usual = with("Thread: 4242\nPV: 2.1");
@@ -381,7 +381,7 @@ mod tests {
     fn a_digest_that_is_cut_is_not_counted() {
         let count = |datagram: &[u8]| Request::decode(datagram).unwrap().digests().count();
         assert_eq!(count(&ending_in_a_digest(FRAME_BYTES_MAX - 1)), 1);
-        // At exactly the limit, the last line is ambiguous: the listener may have truncated the datagram.
+        // At exactly the limit, the last line may be incomplete, because the listener may have truncated the datagram.
         for length in FRAME_BYTES_MAX..FRAME_BYTES_MAX + 60 {
             let request = ending_in_a_digest(length);
             let request = Request::decode(&request).unwrap();

@@ -1,4 +1,4 @@
-//! Reports: the client announces parts by signature, then sends them in blobs.
+//! Reports. The client announces parts by their signatures, then sends them in blobs.
 //!
 //! A blob contains the mail's header block and all of its parts:
 //!
@@ -6,8 +6,9 @@
 //! header lines LF … CR LF X-Razor2-Agent: … LF … body CR LF X-Razor2-Agent: … LF … body
 //! ```
 //!
-//! Parts never contain CR LF. The header block contains CR LF if the mail has CR CR LF in it, so the author of the mail
-//! can insert parts there. Therefore a part counts only if the client has computed and announced its e4 signature.
+//! Parts never contain CR LF. The header block contains CR LF wherever the mail's header has CR CR LF, so the author of
+//! the mail can insert parts there. Therefore, a part counts only if the client has computed and announced its e4
+//! signature.
 
 use std::collections::HashSet;
 
@@ -23,23 +24,23 @@ use super::frame::BLOB_KIB;
 /// Maximum number of signatures that one connection may announce.
 pub const ANNOUNCED_MAX: usize = 1024;
 
-/// Maximum number of signatures used per part: one e4 signature per epoch, then e8 signatures up to this number.
+/// Maximum number of signatures used per part. They are one e4 signature for each `ep4` value, then e8 signatures.
 pub const PART_SIGNATURES_MAX: usize = 64;
 
 /// Start of each part, after the end of the previous one.
 const PART_START: &[u8] = b"\r\nX-Razor2-";
 
-/// Minimum size of a blob that is not the last of a report. The client begins another blob only when the next part
-/// would exceed the limit.
+/// Minimum size of a blob that is not a report's last one. The client begins another blob only when the next part would
+/// not fit.
 const SPLIT_BYTES_MIN: usize = BLOB_KIB * 1024 - (HEADER_BYTES_MAX + BODY_BYTES_MAX + 1024);
 
-/// Signatures that a connection has announced and that were not refused.
+/// Signatures that the client has announced on this connection and that were not refused.
 #[derive(Debug, Default)]
 pub(super) struct Announced {
     /// Parameters of all announced signatures. A client uses only one set of parameters at a time.
     ep4: Option<Ep4>,
     signatures: Vec<Announcement>,
-    /// Outline, so far, of a mail whose parts need several blobs.
+    /// Outline of the parts received so far, if a mail needs several blobs.
     begun: Option<Outline>,
 }
 
@@ -55,7 +56,7 @@ pub struct ReportedParts {
 /// A part of a reported mail.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportedPart {
-    /// Kind of piece.
+    /// The piece of the mail that the part is.
     pub piece: Piece,
     /// Signatures of the part.
     pub signatures: Vec<Signature>,
@@ -70,7 +71,7 @@ struct Announcement {
     is_wanted: bool,
 }
 
-/// The reason why a blob is refused: it does not match the announcement.
+/// Error: a blob does not match the announcement, so it is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NotAnnounced;
 
@@ -85,11 +86,11 @@ impl Announced {
         self.signatures.push(Announcement { e4, is_wanted });
     }
 
-    /// Returns the announced parts of a blob, with one e4 signature for each of `epochs`.
+    /// Returns the announced parts of a blob. Each has one e4 signature for each of `epochs`.
     ///
     /// # Errors
-    /// Fails if no part was announced. Also fails if requested parts are missing and the blob is too small for another
-    /// blob to follow.
+    /// Fails if no part of the blob was announced. Also fails if requested parts are missing and no other blob can
+    /// follow, because this one is not full.
     pub(super) fn take(&mut self, blob: &[u8], epochs: &[Ep4]) -> Result<ReportedParts, NotAnnounced> {
         let ep4 = self.ep4.clone().ok_or(NotAnnounced)?;
         let announced: Vec<_> = parts(blob).filter(|part| self.notice(part, &ep4)).collect();
@@ -102,7 +103,8 @@ impl Announced {
         Ok(ReportedParts { parts: announced.into_iter().zip(found.pieces).map(part).collect(), outline: found.outline })
     }
 
-    /// Classifies the parts of a blob. If a mail needs several blobs, its main text is in the first blob that has one.
+    /// Classifies the parts of a blob. If a mail needs several blobs, the main text of the first blob that has one is
+    /// the mail's.
     fn outline(&mut self, parts: &[&[u8]], goes_on: bool) -> PartsOutline {
         let mut found = PartsOutline::of(parts.iter().copied());
         if let Some(begun) = self.begun.take() {

@@ -1,4 +1,4 @@
-//! A connection: the order of requests and the identity of the client.
+//! The server's side of a connection: the order of requests and the identity of the client.
 //!
 //! ```text
 //! receive(bytes) ─► next_action() ─► None: more bytes or an answer needed
@@ -7,8 +7,8 @@
 //!                                    Some(Pause): wait for BLOB_PAUSE, receive any bytes, then resume()
 //! ```
 //!
-//! Actions are sequential: the next action comes after the answer to the previous one. Bytes that a client sends in the
-//! meantime are buffered, but after a blob they end the conversation.
+//! Actions are sequential: a conversation returns the next action after it has received the answer to the previous one.
+//! Bytes that arrive from the client in the meantime are buffered. After a blob, such bytes end the conversation.
 
 use std::mem;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use super::reply::{self, ErrorCode, Reply};
 use super::request::{self, Request};
 use super::terms::{ServerList, Terms};
 
-/// Delay before the reply to a blob, so that requests smuggled in after it are detected. Clients do not notice a delay
-/// that is shorter than their timeout.
+/// Delay before a blob is processed, to detect requests smuggled in after it. It is shorter than the clients' timeout,
+/// so they do not notice it.
 pub const BLOB_PAUSE: Duration = Duration::from_millis(50);
 
 /// An action for the caller.
@@ -35,14 +35,14 @@ pub enum Action {
     Reply(Vec<u8>),
     /// Answer a check of each signature with [`Reply::Spam`] or [`Reply::NotSpam`].
     Check(Vec<Signature>),
-    /// Accept a report of each signature for the user with [`Reply::Done`], or request the parts with
+    /// Accept the user's report of each signature with [`Reply::Done`], or request the parts with
     /// [`ErrorCode::BODY_WANTED`].
     Report(Vec<E4Signature>),
     /// Accept a report of a mail with these parts. Expects one reply.
     ReportBodies(ReportedParts),
     /// Accept a revocation of each signature.
     Revoke(Vec<Signature>),
-    /// Create an account and answer with [`Reply::Registered`]. If the name or password is absent, choose one.
+    /// Create an account and answer with [`Reply::Registered`]. Choose a name or password if it is absent.
     Register {
         /// Requested name.
         user: Option<Vec<u8>>,
@@ -58,7 +58,7 @@ pub enum Action {
     Verify {
         /// User name.
         user: Vec<u8>,
-        /// The challenge sent.
+        /// The challenge that was sent.
         challenge: Vec<u8>,
         /// The client's response.
         response: Vec<u8>,
@@ -77,7 +77,7 @@ pub struct Conversation {
     decoder: Decoder,
     identity: Identity,
     announced: Announced,
-    /// True until the first frame has been received. Only the first frame may be a greeting.
+    /// True until the first frame has been received, because only the first frame may be a greeting.
     is_first: bool,
     /// True if bytes arrived that no Razor client sends.
     is_foreign: bool,
@@ -91,7 +91,7 @@ pub struct Conversation {
 enum Identity {
     #[default]
     Nobody,
-    /// A claimed identity, whose challenge is not yet answered.
+    /// A user whose challenge has not been answered yet.
     Claimed { user: Vec<u8>, challenge: Vec<u8> },
     /// An authenticated user.
     Proven { user: Vec<u8> },
@@ -104,7 +104,7 @@ enum Phase {
     Reading,
     /// Answers from the caller.
     Asked(Question),
-    /// The end of a pause, with the blob to process after it.
+    /// The end of a pause. The blob will be processed after it.
     Paused(Vec<u8>),
     /// The next call of `next_action`, which processes the blob.
     Resumed(Vec<u8>),
@@ -121,7 +121,7 @@ enum Phase {
 struct Question {
     subject: Subject,
     form: Form,
-    /// The answers so far, or `None` for a request that the caller has to answer.
+    /// For each request, the answer, or `None` if the caller has to answer it.
     slots: Vec<Option<Reply>>,
 }
 
@@ -136,7 +136,7 @@ enum Subject {
     Challenge { user: Vec<u8> },
     /// Determines whether the user is authenticated.
     Verify { user: Vec<u8> },
-    /// Allows only further blobs from now on, whatever the answer is.
+    /// Allows only further blobs from now on, regardless of the answer.
     Bodies,
 }
 
@@ -198,13 +198,13 @@ impl Conversation {
         self.decoder.held_bytes() + blob
     }
 
-    /// Ends the conversation for lack of memory, with an error reply.
+    /// Ends the conversation with an error reply, because the server lacks memory.
     pub fn give_up(&mut self) {
         self.reply(Form::Single, &[Reply::Error(ErrorCode::LIMITED)], true);
     }
 
-    /// Buffers received bytes, at most [`RECEIVE_BYTES_MAX`](super::RECEIVE_BYTES_MAX) per call. If too many bytes
-    /// arrive while actions are pending, they are dropped and the conversation ends, which bounds its memory.
+    /// Buffers received bytes, at most [`RECEIVE_BYTES_MAX`](super::RECEIVE_BYTES_MAX) per call. To bound the memory,
+    /// too many bytes that arrive while actions are pending are dropped and end the conversation.
     pub fn receive(&mut self, bytes: &[u8]) {
         self.decoder.receive(bytes);
     }
@@ -243,8 +243,7 @@ impl Conversation {
         }
     }
 
-    /// Answers the pending question with one reply per item, in order. Missing replies become
-    /// [`ErrorCode::UNAVAILABLE`].
+    /// Answers the pending action with one reply per item, in order. Missing replies become [`ErrorCode::UNAVAILABLE`].
     pub fn answer(&mut self, replies: impl IntoIterator<Item = Reply>) {
         let Phase::Asked(Question { subject, form, slots }) = &mut self.phase else { return };
         let mut given = replies.into_iter();
@@ -282,7 +281,7 @@ impl Conversation {
         Some(match received {
             Ok(Some(Received::Foreign)) => self.reject(),
             Ok(Some(Received::Single(Ok(Request::Greeting)))) if !is_first => self.reject(),
-            // Blobs from unauthenticated clients are not read at all.
+            // Do not even receive a blob from an unauthenticated client.
             Ok(None) if self.decoder.is_in_blob() && self.user().is_none() => {
                 self.refuse(Reply::Error(ErrorCode::NOT_AUTHENTICATED))
             }
@@ -464,8 +463,8 @@ impl Conversation {
         Some(Action::Pause)
     }
 
-    /// Asks the caller to accept the parts of a blob. Requires that nothing followed the blob, and that it matches the
-    /// announcement.
+    /// Asks the caller to accept the parts of a blob. Refuses the blob if anything followed it, or if it does not match
+    /// the announcement.
     fn take_blob(&mut self, blob: &[u8]) -> Option<Action> {
         if self.decoder.has_more() {
             return self.refuse(Reply::Refused);
@@ -476,7 +475,7 @@ impl Conversation {
         }
     }
 
-    /// Applies the effect of the answers. Returns true if the conversation must end after them.
+    /// Applies the effect of the answers. Returns true if the conversation must end after the reply.
     fn learn(&mut self, subject: Subject, asked: &[Reply]) -> bool {
         match (subject, asked) {
             (Subject::Report { announced, ep4 }, _) => {
@@ -513,10 +512,10 @@ impl Received {
     }
 }
 
-/// Immediate answers, the effect of the caller's answers, and the question to the caller.
+/// Immediate answers, the effect of the caller's answers, and the action for the caller, if there is one.
 type Asked = (Vec<Option<Reply>>, Subject, Option<Action>);
 
-/// Returns the error for an invalid request, or for one that is not of the same kind as its batch.
+/// Returns the error for an invalid request, or for a request of another kind than its batch.
 fn refusal(request: Result<Request, ErrorCode>) -> Option<Reply> {
     Some(Reply::Error(request.err().unwrap_or(ErrorCode::OUT_OF_PLACE)))
 }

@@ -2,10 +2,10 @@
 //!
 //! The first byte of a line determines the kind of frame. A line that begins with `-` starts a batch, which ends with a
 //! line consisting of `.`. Any other line is a single request. If a value in the first line of a batch is a bare `*`,
-//! all bytes up to CR LF `.` CR LF are that value, a blob. Lines may end in a bare LF; a blob may not, because LF `.`
-//! LF can occur in a mail.
+//! the frame is a blob: all bytes up to CR LF `.` CR LF are that value. Lines may end in a bare LF. The end of a blob
+//! needs CR LF, because LF `.` LF can occur in a mail.
 //!
-//! Bytes may arrive in pieces of any size. Each arrival rescans at most one line.
+//! Bytes may arrive in pieces of any size. For each piece, at most one line is scanned again.
 
 use memchr::{memchr, memmem};
 
@@ -14,14 +14,14 @@ use super::sis;
 /// Maximum length of a line, including its line ending. Clients send lines of up to some 300 bytes.
 pub const LINE_BYTES_MAX: usize = 4 * 1024;
 
-/// Maximum number of requests in a batch, which the server announces as `bql`. That many replies fit into
+/// Maximum number of requests in a batch, announced by the server as `bql`. Their replies fit into
 /// [`REPLY_BYTES_MAX`](super::REPLY_BYTES_MAX).
 pub const BATCH_LINES_MAX: usize = 50;
 
 /// Maximum size of a batch. Fifty checks take 3,000 bytes.
 pub const BATCH_BYTES_MAX: usize = 16 * 1024;
 
-/// Blob size in KiB, which the server announces as `bqs`. Clients split reports into blobs below this size.
+/// Blob size in KiB, announced by the server as `bqs`. Clients split reports into blobs below this size.
 pub(super) const BLOB_KIB: usize = 128;
 
 /// Maximum size of a blob, with a margin for how clients compute the size.
@@ -30,12 +30,12 @@ pub const BLOB_BYTES_MAX: usize = (BLOB_KIB + 4) * 1024;
 /// Maximum number of bytes per call of `receive`.
 pub const RECEIVE_BYTES_MAX: usize = 16 * 1024;
 
-/// Maximum number of buffered bytes: a blob with its first line, and the bytes received together with its end.
+/// Maximum number of buffered bytes: a blob with its first line, and the bytes that one call can add after its end.
 const WAITING_BYTES_MAX: usize = LINE_BYTES_MAX + BLOB_BYTES_MAX + BLOB_END.len() + RECEIVE_BYTES_MAX;
 
 const BLOB_END: &[u8] = b"\r\n.\r\n";
 
-/// Buffer capacity kept between frames. Requests of most clients fit into it.
+/// Buffer capacity kept between frames. Most clients' requests fit into it.
 const KEPT_BYTES_MAX: usize = 4 * 1024;
 
 /// One unit of client input.
@@ -45,11 +45,11 @@ pub(super) enum Frame<'a> {
     Single(&'a [u8]),
     /// The lines of a batch with their line endings, without the leading `-` and the final `.`.
     Batch(&'a [u8]),
-    /// A blob: its first line, without `-` and line ending, and its bytes.
+    /// A blob: its first line without `-` and line ending, and its bytes.
     Blob(&'a [u8], &'a [u8]),
 }
 
-/// Reason why the input is not a frame. Bytes after such input cannot be interpreted.
+/// Reason why the input is not a frame. The bytes that follow cannot be interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FrameError {
     #[error("line is longer than {LINE_BYTES_MAX} bytes")]
@@ -62,7 +62,7 @@ pub(super) enum FrameError {
     Flood,
 }
 
-/// Finds frames in bytes that arrive in pieces.
+/// A decoder that finds frames in bytes that arrive in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     buffer: Vec<u8>,
@@ -181,8 +181,8 @@ impl Decoder {
         Ok(Some(Line { bytes, is_last }))
     }
 
-    /// Returns true if another line of this length would exceed the batch limits. A batch with a template has one line
-    /// more than it has requests.
+    /// Returns true if another line of this length would exceed the batch limits. With a template, a batch has one more
+    /// line than it has requests.
     fn is_too_long(&self, bytes: usize, progress: Progress) -> bool {
         matches!(progress, Progress::Batch { lines } if lines > BATCH_LINES_MAX + 1 || self.scanned + bytes > BATCH_BYTES_MAX)
     }

@@ -1,13 +1,13 @@
 //! The forms of client lines. A line of any other form belongs to another protocol and ends the connection.
 //!
-//! A web page can make a browser post a form to any port, and some lines of the form could be valid requests. Therefore
-//! the first line that is not a Razor request ends the connection, and everything after it is ignored. An HTTP request
-//! line never qualifies: it does not begin with a key that Razor lines begin with, and it contains blanks.
+//! A web page can make a browser post a form to any port, and some lines of the form could be valid requests.
+//! Therefore, the first line that is not a Razor request ends the connection, and everything after it is ignored. An
+//! HTTP request line is never a Razor request: it contains blanks, and it does not begin with a key as Razor lines do.
 
 use super::frame::Frame;
 use super::sis;
 
-/// First key of a request.
+/// The key with which every request begins, and its `=`.
 const ACTION: &[u8] = b"a=";
 
 /// Keys of a client greeting, `cn=razor-agents&cv=2.84`, in order.

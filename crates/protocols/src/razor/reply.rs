@@ -2,8 +2,8 @@
 
 use super::sis;
 
-/// Maximum length of a reply. The client reads at most this much at once, and would mistake further bytes for the reply
-/// to its next request.
+/// Maximum length of a reply. The client reads at most this many bytes at once, and would mistake the rest for the
+/// reply to its next request.
 pub const REPLY_BYTES_MAX: usize = 1024;
 
 /// The answer to one request.
@@ -35,7 +35,7 @@ pub enum Reply {
     Error(ErrorCode),
 }
 
-/// Reason why a request failed. Clients act on 210, 213 and 230; they only log other codes.
+/// Reason why a request failed. Clients act on codes 210, 213 and 230. They only log the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ErrorCode(pub u16);
 
@@ -46,9 +46,9 @@ impl ErrorCode {
     pub const UNKNOWN_ACTION: Self = Self(201);
     /// Claims require an account.
     pub const NOT_AUTHENTICATED: Self = Self(202);
-    /// The account or address lacks the right.
+    /// The account or address is not allowed to do this.
     pub const FORBIDDEN: Self = Self(203);
-    /// The request is not valid at this point: in this batch, after a blob, or before a required request.
+    /// The request is not valid at this point, for example in this batch, after a blob, or before a required request.
     pub const OUT_OF_PLACE: Self = Self(204);
     /// A limit has been reached. The client may retry later.
     pub const LIMITED: Self = Self(205);

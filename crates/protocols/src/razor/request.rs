@@ -20,7 +20,7 @@ const RESPONSE_BYTES_MAX: usize = 64;
 /// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Request {
-    /// Client name and version. It gets no reply.
+    /// The client's name and version. It gets no reply.
     Greeting,
     /// Return the server state.
     State,
@@ -50,7 +50,7 @@ impl Request {
     /// Parses a line without its line ending.
     ///
     /// # Errors
-    /// Returns the error code for the reply.
+    /// Fails with the error code for the reply.
     pub(super) fn parse(line: &[u8]) -> Result<Self, ErrorCode> {
         let fields = Fields::of(line);
         match fields.action.as_deref() {
@@ -157,8 +157,8 @@ fn bounded(value: Option<Cow<'_, [u8]>>, bytes_max: usize, code: ErrorCode) -> R
     if (1..=bytes_max).contains(&value.len()) { Ok(value.into_owned()) } else { Err(code) }
 }
 
-/// Parses the requests of a batch, one per line. If the first line is a template, with a bare `?` for some values, each
-/// further line is a request that consists of those values.
+/// Parses the requests of a batch, one per line. The first line may be a template in which some values are a bare `?`.
+/// Each further line then contains the missing values of one request.
 pub(super) fn batch(lines: &[u8]) -> Vec<Result<Request, ErrorCode>> {
     let mut lines = lines.split_inclusive(|&byte| byte == b'\n').map(sis::strip_line_end);
     let first = lines.next().unwrap_or_default();

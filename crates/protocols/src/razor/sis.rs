@@ -1,7 +1,7 @@
 //! Structured information strings: `key=value` pairs joined by `&`, one string per line.
 //!
-//! Keys are short lower-case words. In values, all characters except letters, digits and `-._~` are escaped as `%` and
-//! two hex digits. The client splits at every `=`, so `=` is always escaped in values.
+//! Keys are short lower-case words. In values, every byte except letters, digits and `-._~` is escaped as `%` and two
+//! hex digits. This includes `=`, because the client splits at every `=`.
 
 use std::borrow::Cow;
 

@@ -8,7 +8,7 @@ use super::frame::{BATCH_LINES_MAX, BLOB_KIB};
 use super::reply::REPLY_BYTES_MAX;
 use super::sis;
 
-/// Maximum number of `ep4` values, current and previous. Each reported part is signed with all of them.
+/// Maximum number of `ep4` values, including the current one. Each reported part is signed with all of them.
 pub const EPOCHS_MAX: usize = 8;
 
 /// Maximum number of names in a server list.
@@ -17,16 +17,16 @@ pub const SERVERS_MAX: usize = 16;
 /// Default port of servers.
 const PORT: u16 = 2703;
 
-/// The only valid engine for reports. With any other value, the client sends garbage.
+/// The only valid engine for reports. If the server announces any other, clients send garbage.
 const REPORT_ENGINE: &str = "4";
 
-/// Engines 4 and 8: bit n − 1 is engine n, in hexadecimal.
+/// Engines 4 and 8, as a bit mask in hexadecimal: bit n − 1 stands for engine n.
 const ENGINES: &str = "88";
 
-/// Role letter of a catalogue server. Clients only log it, and use a server in all three roles.
+/// Role letter of a catalogue server. Clients only log it. They use every server in all three roles.
 const ROLE: &str = "C";
 
-/// Values announced on every connection of a server.
+/// The values that a server announces on every connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
     epochs: Vec<Ep4>,
@@ -34,8 +34,8 @@ pub struct Terms {
     state: Vec<u8>,
 }
 
-/// Servers announced to clients that run a discovery: addresses, or names with a dot. The port follows if it is not
-/// 2703.
+/// Servers announced to clients that run a discovery. Each is an address or a name with a dot, followed by the port if
+/// that is not 2703.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerList(Vec<String>);
 
@@ -46,8 +46,8 @@ pub enum TermsError {
     /// The confidence exceeds 100.
     #[error("invalid recommended confidence: expected 0 to 100")]
     Confidence,
-    /// There are no epochs, or too many.
-    #[error("expected 1 to {EPOCHS_MAX} values of ep4, the current one first")]
+    /// There are no `ep4` values, or too many.
+    #[error("expected 1 to {EPOCHS_MAX} ep4 values, the current one first")]
     Epochs,
     /// There are no servers, or too many.
     #[error("expected 1 to {SERVERS_MAX} Razor servers")]
@@ -57,14 +57,14 @@ pub enum TermsError {
         "invalid Razor server: expected an IPv4 address or a name with a dot, followed by a colon and the port if it is not 2703"
     )]
     Name,
-    /// The list is too long for a reply.
+    /// The list of servers is too long for a reply.
     #[error("list of Razor servers does not fit into a reply of {REPLY_BYTES_MAX} bytes")]
     TooLong,
 }
 
 impl Terms {
-    /// Creates terms from the recommended spam threshold (a confidence), the e4 parameters (current ones first) and the
-    /// revision. The revision must increase whenever another value changes. Otherwise clients do not fetch the terms
+    /// Creates terms from the recommended confidence threshold for spam, the e4 parameters (current ones first) and the
+    /// revision. The revision must increase whenever another value changes. Otherwise, clients do not fetch the terms
     /// again.
     ///
     /// # Errors
@@ -97,7 +97,7 @@ impl Terms {
 }
 
 impl ServerList {
-    /// Creates a list of servers. It is sent in this order, but clients shuffle it.
+    /// Creates a list of servers. It is sent in this order, but clients shuffle it themselves.
     ///
     /// # Errors
     /// Returns [`TermsError`] if the list does not fit into a reply, or has a name that clients reject.
@@ -112,9 +112,9 @@ impl ServerList {
         if list.encode("csl").len() > REPLY_BYTES_MAX { Err(TermsError::TooLong) } else { Ok(list) }
     }
 
-    /// Creates the list for a server without a name, reachable at this address. At Razor's default port, the list
-    /// contains the address in two spellings, because clients with only one server repeat the discovery before every
-    /// check.
+    /// Creates the list for a server that has no name but is reachable at this address. At Razor's default port, the
+    /// list contains the address in two spellings, because clients with only one server repeat the discovery before
+    /// every check.
     #[must_use]
     pub fn at(address: SocketAddr) -> Self {
         let host = address.ip().to_canonical();
@@ -122,7 +122,8 @@ impl ServerList {
         Self(if address.port() == PORT { vec![host.to_string(), whole] } else { vec![whole] })
     }
 
-    /// Encodes the list with the key `key`. A list of one server must be a plain line, or the client misreads it.
+    /// Encodes the list, with `key` as the key of each entry. A list of one server must be a plain line. Otherwise, the
+    /// client misreads it.
     pub(super) fn encode(&self, key: &str) -> Vec<u8> {
         let Self(names) = self;
         let lines: Vec<_> = names.iter().map(|name| (key, name.as_str())).collect();

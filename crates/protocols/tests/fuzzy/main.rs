@@ -1,4 +1,5 @@
-//! rspamd's fuzzy storage: recorded datagrams, and properties of arbitrary ones.
+//! Tests of rspamd's fuzzy storage protocol with recorded datagrams, and tests of properties that hold for any
+//! datagram.
 
 mod any;
 mod recorded;

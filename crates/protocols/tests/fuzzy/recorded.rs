@@ -1,4 +1,5 @@
-//! Tests that datagrams recorded from rspamd and its storage are decoded, and encode to the same bytes again.
+//! Tests that datagrams recorded from rspamd and its storage can be decoded, and that encoding yields the same bytes
+//! again.
 
 use bruit_protocols::fuzzy::{
     Buffer, COMMAND_BYTES, Command, OpenError, Operation, REPLY_BYTES, Reply, SHINGLED_BYTES, SealedRequest, SharedKey,
@@ -131,7 +132,7 @@ fn no_byte_of_an_encrypted_request_can_be_changed() {
     let request = transcript.exchanges[0].request.bytes();
     let key = shared_key(&transcript, &parse(&request));
     let mut buffer = Buffer::default();
-    // Skip the key ID, which only selects a key of the server. A changed client key is tested below.
+    // Skip the key ID, which only selects one of the server's keys. A changed client key is tested below.
     for at in 44..request.len() {
         let mut changed = request.clone();
         changed[at] ^= 0x40;

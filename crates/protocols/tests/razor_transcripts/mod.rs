@@ -1,5 +1,5 @@
-//! Transcripts of real clients, from `testdata/wire/razor`. The test passes the client's bytes to a conversation,
-//! answers its questions from the transcript, and compares questions and replies with the transcript byte for byte.
+//! Transcripts of real clients, from `testdata/wire/razor`. The test passes the client's bytes to a conversation and
+//! performs its actions as the transcript says. Actions and replies must match the transcript byte for byte.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ transcripts! {
 fn every_transcript_is_replayed() {
     let files = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name());
     let transcripts = files.filter(|name| name.to_string_lossy().ends_with(".txt")).count();
-    assert_eq!(transcripts, 10, "a transcript has no test: name it in the list above");
+    assert_eq!(transcripts, 10, "a transcript has no test: add it to the list above");
 }
 
 fn folder() -> std::path::PathBuf {
@@ -67,7 +67,7 @@ fn replay_connection(terms: &Arc<Terms>, entries: &[Entry]) {
         let text = std::str::from_utf8(bytes).unwrap().trim_end();
         match letter {
             'C' => {
-                assert_eq!(conversation.next_action(), None, "an action that is not in the transcript, before {text}");
+                assert_eq!(conversation.next_action(), None, "an unexpected action before {text}");
                 conversation.receive(bytes);
             }
             'A' => {

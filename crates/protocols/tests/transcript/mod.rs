@@ -10,7 +10,7 @@ pub(crate) enum Sender {
     Server,
 }
 
-/// Returns all transcripts of a protocol: file name and text.
+/// Returns the file name and text of all transcripts of a protocol.
 pub(crate) fn transcripts(protocol: &str) -> Vec<(String, String)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/wire").join(protocol);
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
