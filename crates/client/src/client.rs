@@ -20,7 +20,7 @@ use crate::error::ClientError;
 /// Maximum length of a response body.
 pub const ANSWER_BYTES_MAX: u64 = 4 << 20;
 
-/// Maximum number of characters that an error message quotes from a response or from the cause of a failure.
+/// Maximum number of characters quoted in an error message, from a response or from an underlying error.
 const SHOWN_CHARS_MAX: usize = 300;
 
 /// A client for one server.
@@ -45,16 +45,17 @@ pub struct Client {
 pub struct CheckOptions {
     /// Number of recipients to count before the check.
     pub recipients: Option<u32>,
-    /// The minimum recipient count of a bulk message. Overrides the server's threshold.
+    /// The recipient count at which a message is bulk. Overrides the server's threshold.
     pub bulk_threshold: Option<u32>,
 }
 
 impl Client {
-    /// Creates a client for the server at `url`. Requests contain `token`, if there is one. `timeout` limits a whole
-    /// request, from the name lookup to the last byte of the response.
+    /// Creates a client for the server at `url`. Requests contain `token`, if it is given. `timeout` is the limit for a
+    /// whole request, from the name lookup to the last byte of the response.
     ///
     /// # Errors
-    /// [`ClientError::Address`] or [`ClientError::Token`] if `url` or `token` is invalid. No connection is made yet.
+    /// Returns [`ClientError::Address`] or [`ClientError::Token`] if `url` or `token` is invalid. No connection is made
+    /// yet.
     pub fn new(url: &str, token: Option<&str>, timeout: Duration) -> Result<Self, ClientError> {
         let server = url.trim_end_matches('/').to_owned();
         if !is_address(&server) {
@@ -84,7 +85,7 @@ impl Client {
     /// Sets the reporter on whose behalf claims are made.
     ///
     /// # Errors
-    /// [`ClientError::Reporter`] if the name is invalid.
+    /// Returns [`ClientError::Reporter`] if the name is invalid.
     pub fn with_reporter(self, name: &str) -> Result<Self, ClientError> {
         let name = name.trim();
         let is_name = (1..=REPORTER_BYTES_MAX).contains(&name.len()) && !name.chars().any(char::is_control);
@@ -92,10 +93,10 @@ impl Client {
         Ok(Self { reporter: Some(value), ..self })
     }
 
-    /// Sets the idempotency key for counts. A server does not count a request again if it has already seen the key.
+    /// Sets the idempotency key for counts. A server does not count a request whose key it has already seen.
     ///
     /// # Errors
-    /// [`ClientError::IdempotencyKey`] if the key is invalid.
+    /// Returns [`ClientError::IdempotencyKey`] if the key is invalid.
     pub fn with_idempotency_key(self, name: &str) -> Result<Self, ClientError> {
         let is_name =
             (1..=IDEMPOTENCY_BYTES_MAX).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic());
@@ -112,15 +113,15 @@ impl Client {
     /// Checks a message.
     ///
     /// # Errors
-    /// [`ClientError`] if there is no valid response.
+    /// Returns [`ClientError`] if there is no valid response.
     pub fn check(&self, subject: &Subject) -> Result<Checked, ClientError> {
         self.send(Method::POST, "/v1/check", subject)
     }
 
-    /// Checks a message. `options` can count recipients first and override the threshold.
+    /// Checks a message. With `options`, recipients are counted first, or the threshold is overridden.
     ///
     /// # Errors
-    /// [`ClientError`] if there is no valid response.
+    /// Returns [`ClientError`] if there is no valid response.
     pub fn check_with(&self, subject: &Subject, options: CheckOptions) -> Result<Checked, ClientError> {
         let given = [("recipients", options.recipients), ("bulk_threshold", options.bulk_threshold)];
         let given = given.iter().filter_map(|(name, number)| number.map(|number| format!("{name}={number}")));
@@ -129,10 +130,10 @@ impl Client {
         self.send(Method::POST, &path, subject)
     }
 
-    /// Counts recipients of a message.
+    /// Counts the recipients of a message.
     ///
     /// # Errors
-    /// [`ClientError`] if the recipients were not counted, or if the result is unknown.
+    /// Returns [`ClientError`] if the recipients were not counted, or if the result is unknown.
     pub fn count(&self, subject: &Subject, recipients: u32) -> Result<Counted, ClientError> {
         self.send(Method::POST, &format!("/v1/count?recipients={recipients}"), subject)
     }
@@ -140,7 +141,7 @@ impl Client {
     /// Reports a message as spam.
     ///
     /// # Errors
-    /// [`ClientError`] if the claim was not accepted, or if the result is unknown.
+    /// Returns [`ClientError`] if the claim was not accepted, or if the result is unknown.
     pub fn report(&self, subject: &Subject) -> Result<Claimed, ClientError> {
         self.send(Method::POST, "/v1/report", subject)
     }
@@ -148,7 +149,7 @@ impl Client {
     /// Revokes a message: claims that it is not spam.
     ///
     /// # Errors
-    /// [`ClientError`] if the claim was not accepted, or if the result is unknown.
+    /// Returns [`ClientError`] if the claim was not accepted, or if the result is unknown.
     pub fn revoke(&self, subject: &Subject) -> Result<Claimed, ClientError> {
         self.send(Method::POST, "/v1/revoke", subject)
     }
@@ -156,7 +157,7 @@ impl Client {
     /// Teaches the server that a message is good.
     ///
     /// # Errors
-    /// [`ClientError`] if the message was not learned, or if the result is unknown.
+    /// Returns [`ClientError`] if the message was not learned, or if the result is unknown.
     pub fn learn(&self, subject: &Subject) -> Result<LearnAnswer, ClientError> {
         self.send(Method::POST, "/v1/learn", subject)
     }
@@ -164,7 +165,7 @@ impl Client {
     /// Explains the verdict on a message.
     ///
     /// # Errors
-    /// [`ClientError`] if there is no valid response.
+    /// Returns [`ClientError`] if there is no valid response.
     pub fn explain(&self, subject: &Subject) -> Result<Explained, ClientError> {
         self.send(Method::POST, "/v1/explain", subject)
     }
@@ -172,7 +173,7 @@ impl Client {
     /// Returns the server's statistics.
     ///
     /// # Errors
-    /// [`ClientError`] if there is no valid response.
+    /// Returns [`ClientError`] if there is no valid response.
     pub fn stats(&self) -> Result<Stats, ClientError> {
         self.get("/v1/stats")
     }
@@ -180,7 +181,7 @@ impl Client {
     /// Returns the server's peers and the state of each exchange.
     ///
     /// # Errors
-    /// [`ClientError`] if there is no valid response.
+    /// Returns [`ClientError`] if there is no valid response.
     pub fn peers(&self) -> Result<Peers, ClientError> {
         self.get("/v1/peers")
     }
@@ -188,7 +189,7 @@ impl Client {
     /// Makes the server accept its system clock after a jump.
     ///
     /// # Errors
-    /// [`ClientError`] if the server did not accept its clock, or if the result is unknown.
+    /// Returns [`ClientError`] if the server did not accept its clock, or if the result is unknown.
     pub fn accept_clock(&self) -> Result<ClockAccepted, ClientError> {
         self.send(Method::POST, "/v1/clock/accept", &())
     }
@@ -196,7 +197,7 @@ impl Client {
     /// Downloads the server's realm file, which contains the realm's secret key.
     ///
     /// # Errors
-    /// [`ClientError`] if there is no valid response.
+    /// Returns [`ClientError`] if there is no valid response.
     pub fn realm(&self) -> Result<Vec<u8>, ClientError> {
         let request = self.request(Method::GET, "/v1/federation/realm", ()).map_err(|cause| self.malformed(cause))?;
         self.body(self.agent.run(request))
@@ -205,7 +206,7 @@ impl Client {
     /// Returns a page of the whitelist, starting at the sender with index `offset`.
     ///
     /// # Errors
-    /// [`ClientError`] if there is no valid response.
+    /// Returns [`ClientError`] if there is no valid response.
     pub fn whitelist(&self, offset: u64) -> Result<Whitelist, ClientError> {
         self.get(&format!("/v1/whitelist?offset={offset}"))
     }
@@ -213,7 +214,7 @@ impl Client {
     /// Adds an entry to the whitelist.
     ///
     /// # Errors
-    /// [`ClientError`] if the change failed, or if the result is unknown.
+    /// Returns [`ClientError`] if the change failed, or if the result is unknown.
     pub fn add_to_whitelist(&self, entry: &WhitelistEntry) -> Result<Done, ClientError> {
         self.send(Method::POST, "/v1/whitelist", entry)
     }
@@ -221,7 +222,7 @@ impl Client {
     /// Removes an entry from the whitelist.
     ///
     /// # Errors
-    /// [`ClientError`] if the change failed, or if the result is unknown.
+    /// Returns [`ClientError`] if the change failed, or if the result is unknown.
     pub fn remove_from_whitelist(&self, entry: &WhitelistEntry) -> Result<Done, ClientError> {
         self.send(Method::DELETE, "/v1/whitelist", entry)
     }
@@ -229,7 +230,7 @@ impl Client {
     /// Returns a page of the accounts, starting at the account with index `offset`.
     ///
     /// # Errors
-    /// [`ClientError`] if there is no valid response.
+    /// Returns [`ClientError`] if there is no valid response.
     pub fn accounts(&self, offset: u64) -> Result<AccountPage, ClientError> {
         self.get(&format!("/v1/accounts?offset={offset}"))
     }
@@ -237,7 +238,7 @@ impl Client {
     /// Returns one account.
     ///
     /// # Errors
-    /// [`ClientError`] if there is no valid response, or if the account does not exist.
+    /// Returns [`ClientError`] if there is no valid response, or if the account does not exist.
     pub fn account(&self, named: &AccountName) -> Result<AccountEntry, ClientError> {
         let AccountName { protocol, name } = named;
         let path = format!("/v1/accounts?protocol={}&name={}", percent_encoded(protocol), percent_encoded(name));
@@ -248,7 +249,7 @@ impl Client {
     /// Registers an account.
     ///
     /// # Errors
-    /// [`ClientError`] if the change failed, or if the result is unknown.
+    /// Returns [`ClientError`] if the change failed, or if the result is unknown.
     pub fn add_account(&self, new: &NewAccount) -> Result<Done, ClientError> {
         self.send(Method::POST, "/v1/accounts", new)
     }
@@ -256,7 +257,7 @@ impl Client {
     /// Changes an account.
     ///
     /// # Errors
-    /// [`ClientError`] if the change failed, or if the result is unknown.
+    /// Returns [`ClientError`] if the change failed, or if the result is unknown.
     pub fn update_account(&self, patch: &AccountPatch) -> Result<Done, ClientError> {
         self.send(Method::PATCH, "/v1/accounts", patch)
     }
@@ -264,7 +265,7 @@ impl Client {
     /// Removes an account.
     ///
     /// # Errors
-    /// [`ClientError`] if the change failed, or if the result is unknown.
+    /// Returns [`ClientError`] if the change failed, or if the result is unknown.
     pub fn remove_account(&self, named: &AccountName) -> Result<Done, ClientError> {
         self.send(Method::DELETE, "/v1/accounts", named)
     }
@@ -304,7 +305,7 @@ impl Client {
 
     fn body(&self, answer: Result<Response<Body>, ureq::Error>) -> Result<Vec<u8>, ClientError> {
         let mut answer = answer.map_err(|error| self.failure(error))?;
-        // ureq fails as soon as a read reaches the limit, so the limit is one byte more than the longest valid body.
+        // ureq fails as soon as a read reaches the limit, so allow one byte more than the longest valid body.
         let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX + 1).read_to_vec();
         let body = body.map_err(|error| self.failure(error))?;
         if !answer.status().is_success() {
@@ -351,7 +352,7 @@ fn is_address(text: &str) -> bool {
     is_known && has_host && !has_name && uri.query().is_none() && !text.contains('#')
 }
 
-/// Returns the problem described in a refusal. If a proxy in front of the server refused, there is only a status.
+/// Returns the problem that a refusal describes. A refusal from a proxy in front of the server has only a status.
 fn problem(answer: &Response<Body>, body: &[u8]) -> Problem {
     let status = answer.status();
     let is_problem =

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bruit_protocols::http::Problem;
 
-/// The reason why a client cannot be created or a request failed.
+/// The reason why a client could not be created or a request failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -55,8 +55,8 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Returns true if a retry may succeed: the server was unreachable, slow, overloaded or broken, or the response
-    /// came from another program.
+    /// Returns true if a retry may succeed. This is so if the server was unreachable, slow, overloaded or broken, or if
+    /// another program sent the response.
     #[must_use]
     pub const fn is_passing(&self) -> bool {
         match self {

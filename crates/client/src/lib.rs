@@ -2,8 +2,8 @@
 //!
 //! **Data sent.** A request contains what a [`Signer`] computes from a message: signatures, and features of its text.
 //! The text cannot be reconstructed from the features. Checks and counts also contain the sender's address and the
-//! mailing list's name, for the whitelist of senders and lists. The text, the recipients and all other header fields
-//! stay on this machine.
+//! mailing list's name, which the server looks up in its whitelist. The text, the recipients and all other header
+//! fields stay on this machine.
 //!
 //! ```no_run
 //! use std::time::Duration;

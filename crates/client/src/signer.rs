@@ -1,4 +1,4 @@
-//! Chooses which signatures of a message to send, depending on the purpose of the request.
+//! Chooses the signatures to send, depending on the purpose of the request.
 
 use bruit_protocols::http::Subject;
 use bruit_signatures::razor::Ep4;
@@ -11,9 +11,9 @@ pub struct Signer {
     pub purpose: Purpose,
     /// The schemes to compute.
     pub schemes: Schemes,
-    /// The parameters of Razor's signatures, if the server announces parameters other than the default.
+    /// The parameters of Razor's e4 signatures. They must be the ones that the server announces.
     pub ep4: Ep4,
-    /// True to send the address in the `From` field and the mailing list in the `List-Id` field.
+    /// True to send the address from the `From` field and the mailing list from the `List-Id` field.
     pub names_sender: bool,
     /// True to send an outline of the message, so that the server judges the message as a whole. Without an outline,
     /// the server treats the request as a set of separate signatures.
@@ -36,7 +36,7 @@ pub struct Schemes {
     replicas: bool,
 }
 
-/// The names of schemes and groups of schemes, each with the signature schemes that it selects.
+/// The names of schemes and groups of schemes. Each name has the signature schemes that it selects.
 const NAMES: &[(&str, &[Scheme])] = &[
     ("exact", &[Scheme::Exact]),
     ("attachment", &[Scheme::Attachment]),
@@ -52,9 +52,9 @@ const NAMES: &[(&str, &[Scheme])] = &[
 impl Purpose {
     /// Returns the schemes that are sent by default.
     ///
-    /// Claims omit Razor's e8 signatures (a domain and a length), because legitimate mail shares them, and DCC's
-    /// checksums. Checks include both, because other reporters may have evidence about them. Neither includes links
-    /// (`url`). From the other signatures of a claim, the server chooses those that identify the message.
+    /// Claims omit DCC's checksums, and also Razor's e8 signatures (a domain and a length), because legitimate mail
+    /// shares these. Checks include both, because other reporters may have made claims about them. Links (`url`) are in
+    /// neither. From the signatures in a claim, the server chooses those that identify the message.
     #[must_use]
     pub fn schemes(self) -> Schemes {
         let names: &[&str] = match self {
@@ -118,7 +118,7 @@ impl Signer {
     #[must_use]
     pub fn subject(&self, message: &[u8]) -> Subject {
         let context = Context { ep4: self.ep4.clone(), ..Context::default() };
-        // Only claims need to know what kind of piece each Razor part is.
+        // Only claims need the kind of piece for each Razor part.
         let wanted = Wanted { razor_pieces: self.purpose == Purpose::Claim, ..self.schemes.wanted() };
         let mut signed = sign(message, &wanted, &context);
         signed.outline = signed.outline.filter(|_| self.outlines);

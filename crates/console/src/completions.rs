@@ -17,9 +17,9 @@ pub struct CompletionsArgs {
 /// Prints the script for `command`.
 ///
 /// # Errors
-/// If the output cannot be written.
+/// Returns an error if the output cannot be written.
 pub fn run(arguments: &CompletionsArgs, mut command: Command, output: &mut impl Write) -> Result<(), Failure> {
-    // Generate the script in memory, because the generator panics if its output is closed.
+    // Generate the script in memory, because the generator panics if it cannot write.
     let mut script = Vec::new();
     let name = command.get_name().to_owned();
     clap_complete::generate(arguments.shell, &mut command, name, &mut script);

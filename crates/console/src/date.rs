@@ -4,7 +4,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use bruit_engine::time::Time;
 
-/// Days from 1 March of year 0 to 1 January 1970. In a year that begins in March, the leap day is the last day.
+/// Number of days from 1 March of year 0 to 1 January 1970. Years are counted from March, so that a leap day is the
+/// last day of its year.
 const DAYS_BEFORE_1970: u64 = 719_468;
 const SECONDS_PER_DAY: u64 = 86_400;
 
@@ -24,7 +25,7 @@ pub fn moment(time: Time) -> String {
 }
 
 /// Parses seconds since 1970, a day, or a time in UTC as printed by [`moment`], with or without seconds. Returns
-/// seconds since 1970; for a day, those of its start.
+/// seconds since 1970. A day stands for its first second.
 pub fn parse_moment(text: &str) -> Result<u64, String> {
     let bad_input =
         || "expected 2024-10-09, '2024-10-09 17:05', '2024-10-09 17:05:00' or seconds since 1970".to_owned();
@@ -47,7 +48,7 @@ fn days_since_1970(numbers: &[u64]) -> Option<u64> {
     let (year_of_march, month_of_march) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year_of_march / 4 - year_of_march / 100 + year_of_march / 400;
     let days = 365 * year_of_march + leap_days + (153 * month_of_march + 2) / 5 + day - 1 - DAYS_BEFORE_1970;
-    // Reject a day beyond the end of its month: it would be a day of the next month.
+    // Reject a day after the end of its month, which would otherwise count as a day of the next month.
     let is_day = date(Time(days * SECONDS_PER_DAY)) == format!("{year:04}-{month:02}-{day:02}");
     is_day.then_some(days)
 }

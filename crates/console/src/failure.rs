@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 0 | success, or the output was closed early |
 //! | 1 | unexpected error, or an error of the operating system |
-//! | 2 | error in the input, or a server that refuses or does not answer |
+//! | 2 | invalid input, or a server that refuses or does not answer |
 //! | 130 | interrupted |
 //!
 //! Every error is one line on standard error.
@@ -13,7 +13,7 @@ use std::fmt::Display;
 use std::io;
 use std::process::ExitCode;
 
-/// Conventional exit code after Ctrl-C: 128 plus the signal number.
+/// Exit code after Ctrl-C. By convention, it is 128 plus the signal number.
 pub const INTERRUPTED: u8 = 130;
 
 /// Exit code if some inputs could not be read.
@@ -58,7 +58,7 @@ impl Failure {
         }
     }
 
-    /// Returns the failure with exit code 2, for verbs that use exit code 1 as an answer.
+    /// Changes exit code 1 to 2, for verbs that use exit code 1 as an answer.
     pub fn as_usage_error(self) -> Self {
         match self {
             Self::Other(error) => Self::BadInput(format!("{error:#}")),

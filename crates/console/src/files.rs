@@ -20,7 +20,7 @@ pub fn bad_file(path: &Path, what: impl Display) -> Failure {
 
 /// Opens a regular file and returns it with its length.
 pub fn open(path: &Path) -> Result<(BufReader<File>, u64), Failure> {
-    // Check the type before opening, because opening a pipe blocks until it has a writer.
+    // Check the type before opening the file, because opening a pipe blocks until the pipe has a writer.
     let metadata = fs::metadata(path).map_err(|error| bad_file(path, error))?;
     if !metadata.is_file() {
         return Err(bad_file(path, "not a regular file"));
@@ -45,30 +45,30 @@ pub fn open_checked<H>(
     Ok((input, header))
 }
 
-/// Returns an error if the system cannot allocate `bytes` bytes for `what`. The check is cheap, because it touches no
-/// page.
+/// Returns an error if the system cannot allocate `bytes` bytes for `what`. The check is cheap, because it accesses
+/// none of the memory.
 pub fn ensure_memory(what: &str, bytes: u64) -> Result<(), String> {
     let room = usize::try_from(bytes).ok().and_then(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).ok());
     room.ok_or_else(|| format!("not enough memory for {what} of {}", human_bytes(bytes)))
 }
 
-/// A kind of file. An output replaces only files of the same kind.
+/// A kind of file. An output may replace only files of its own kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileKind {
-    /// Name of the kind, with article: "a delta".
+    /// Name of the kind, with an indefinite article: "a delta".
     pub name: &'static str,
     /// Name of the content, for advice: "the delta".
     pub content: &'static str,
-    /// First bytes of the file.
+    /// First bytes of each file of this kind.
     pub magic: [u8; 8],
-    /// True if other users may read a new file; false if it contains a key.
+    /// True if other users may read a new file of this kind. False if it contains a key.
     pub is_public: bool,
 }
 
 /// The files that an output may replace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// No existing file or, with `force`, any regular file.
+    /// No file, or any regular file if `force` is true.
     New {
         /// True to replace an existing file.
         force: bool,
@@ -119,9 +119,9 @@ pub struct ChangeLock {
 }
 
 impl ChangeLock {
-    /// Waits for the lock on `path`, and takes it. If the file does not exist, nothing is locked.
+    /// Waits for the lock on `path` and takes it. If the file does not exist, nothing is locked.
     pub fn take(path: &Path) -> Result<Self, Failure> {
-        // Other kinds of files are rejected later, and opening a pipe would block.
+        // Skip everything except regular files. It is rejected later, and opening a pipe would block.
         while fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
             let file = match File::open(path) {
                 Ok(file) => file,
@@ -150,7 +150,7 @@ fn is_at(_: &File, _: &Path) -> bool {
     true
 }
 
-/// Performs the checks of [`write_atomically`] before the output is computed.
+/// Makes the same checks as [`write_atomically`], for use before the output is computed.
 pub fn ensure_may_write(path: &Path, kind: Output) -> Result<(), Failure> {
     kind.ensure_may_replace(&follow(path)?)
 }
@@ -173,7 +173,7 @@ pub fn write_atomically<T>(
     Ok(value)
 }
 
-/// Resolves a symbolic link, as writing in place would. Returns other paths unchanged.
+/// Resolves a symbolic link, so that its target is replaced. Returns other paths unchanged.
 fn follow(path: &Path) -> Result<PathBuf, Failure> {
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_symlink() => {
@@ -195,8 +195,8 @@ fn reason(error: &io::Error) -> String {
     error.raw_os_error().map_or_else(|| error.to_string(), |code| io::Error::from_raw_os_error(code).to_string())
 }
 
-/// Creates a temporary file with the owner and permissions of the file it replaces. A new file that contains a key is
-/// readable only by its owner.
+/// Creates a temporary file with the owner and permissions of the file that it will replace. If it replaces none and
+/// contains a key, only its owner can read it.
 fn create_beside(path: &Path, folder: &Path, kind: Output) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".bruit-");
@@ -213,7 +213,7 @@ fn create_beside(path: &Path, folder: &Path, kind: Output) -> io::Result<NamedTe
     Ok(temporary)
 }
 
-/// Sets the owner to that of the replaced file, if permitted.
+/// Sets the owner to that of the replaced file, if this is permitted.
 #[cfg(unix)]
 fn keep_owner(file: &File, replaced: &fs::Metadata) {
     use std::os::unix::fs::{MetadataExt as _, fchown};

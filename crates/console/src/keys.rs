@@ -130,7 +130,7 @@ impl Input {
     /// Opens a file, or standard input for `-`.
     ///
     /// # Errors
-    /// If the file cannot be opened.
+    /// Returns an error if the file cannot be opened.
     pub fn open(path: &Path) -> Result<Self, Failure> {
         if path == Path::new("-") {
             return Ok(Self::standard());
@@ -166,7 +166,7 @@ impl Input {
     }
 }
 
-/// Returns the size of standard input, if it is a file.
+/// Returns the size of standard input if that is a file.
 #[cfg(unix)]
 fn standard_input_bytes() -> Option<u64> {
     use std::os::fd::AsFd as _;
@@ -212,7 +212,7 @@ impl Reader<'_> {
     }
 }
 
-/// Reads a line with its ending, and stops early if the line is too long. Returns false at the end of the input.
+/// Reads a line with its ending. Stops early if the line is too long. Returns false at the end of the input.
 fn next_line(source: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     source.take(LINE_BYTES_MAX as u64 + 2).read_until(b'\n', line)?;

@@ -1,4 +1,4 @@
-//! The shared command-line code of both programs: arguments, input files, mailboxes, progress bars and exit codes.
+//! Command-line code shared by both programs: arguments, input files, mailboxes, progress bars and exit codes.
 //!
 //! This crate contains no code that talks to a server, and no verbs except `man` and `completions`. [`Failure`] is an
 //! error with its exit code.

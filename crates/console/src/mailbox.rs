@@ -1,14 +1,15 @@
 //! Reads messages from files, folders and standard input, one at a time, in bounded memory.
 //!
-//! A file is an mbox if its first line begins with `From `, otherwise one message. In an mbox, a message begins at
-//! every `From ` line that follows an empty line (`mbox`). A folder is a Maildir if it has `cur` and `new`, and its
+//! A file is an mbox if its first line begins with `From `. Otherwise it is one message. In an mbox, a message begins
+//! at every `From ` line that follows an empty line (`mbox`). A folder is a Maildir if it has `cur` and `new`, and its
 //! messages are the files in both. Any other folder is searched recursively, in order of names (`sources`). Files
 //! compressed with gzip are decompressed. Unreadable input, and messages longer than [`MESSAGE_BYTES_MAX`], are
 //! reported and skipped.
 //!
-//! mail-parser's mailbox readers do not meet these requirements. Its mbox reader does not limit the length of lines and
-//! messages, begins a message at any line that starts with `From `, removes quoting, and skips a file that is not an
-//! mbox. Its Maildir reader does not limit the length of a message and has no defined order.
+//! The mailbox readers of the mail-parser crate do not meet these requirements. Its mbox reader does not limit the
+//! length of lines and messages. It also begins a message at any line that starts with `From `, removes quoting, and
+//! skips files that are not an mbox. Its Maildir reader does not limit the length of a message and has no defined
+//! order.
 
 mod gzip;
 mod mbox;
@@ -60,8 +61,8 @@ pub struct Message<'m> {
 pub enum StandardInput {
     /// A message or an mbox, interpreted like a file.
     Mailbox,
-    /// One message, as delivered by a mail system, even if it begins with `From `. If it were read as an mbox, a
-    /// sender could split it by including such lines.
+    /// One message, as delivered by a mail system, even if it begins with `From `. A sender could split it with such
+    /// lines if it were read as an mbox.
     Message,
 }
 
@@ -92,7 +93,7 @@ pub fn for_each(
     outcome
 }
 
-/// A source, with its interpretation.
+/// A source that is read as one or several messages.
 struct Place<'s> {
     source: &'s Source,
     /// True if the source is a single message, even if it begins with `From `.

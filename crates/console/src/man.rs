@@ -18,7 +18,7 @@ pub struct ManArgs {
 /// Writes one page for `command` and one for each verb.
 ///
 /// # Errors
-/// If the directory or a page cannot be written.
+/// Returns an error if the directory or a page cannot be written.
 pub fn run(arguments: &ManArgs, command: Command) -> Result<(), Failure> {
     let directory = &arguments.directory;
     fs::create_dir_all(directory)

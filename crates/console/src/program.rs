@@ -1,4 +1,4 @@
-//! The parts of a program around its verbs: parsing the command line, reporting failures, exit codes.
+//! The parts of a program that surround its verbs: command-line parsing, error messages and exit codes.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -10,13 +10,13 @@ use clap::{Command, Parser, Subcommand};
 use crate::Failure;
 use crate::terminal::{complain, set_program};
 
-/// A heading of the help, and the verbs below it.
+/// A heading in the help, and the verbs listed below it.
 pub type Group = (&'static str, &'static [&'static str]);
 
 /// Returns a help template that lists the verbs of `V` in groups, which clap does not support.
 ///
 /// # Panics
-/// If the groups contain an unknown verb, or omit a verb.
+/// Panics if the groups contain an unknown verb or omit a verb.
 pub fn help_template<V: Subcommand>(groups: &[Group]) -> String {
     let program = V::augment_subcommands(Command::new("")).subcommand(Command::new("help").about(HELP));
     let listed: usize = groups.iter().map(|(_, verbs)| verbs.len()).sum();
@@ -36,7 +36,7 @@ pub fn help_template<V: Subcommand>(groups: &[Group]) -> String {
     text
 }
 
-/// Description of clap's own verb.
+/// Description of clap's own verb `help`.
 const HELP: &str = "Print this message or the help of a verb";
 
 /// A verb that moved to another program.
@@ -48,7 +48,7 @@ pub struct MovedVerb {
     pub program: &'static str,
 }
 
-/// Parses the command line and runs the program. An error is printed as one line on standard error. For a verb in
+/// Parses the command line and runs the program. Prints an error as one line on standard error. If the verb is in
 /// `moved`, the error names the new program.
 pub fn run<A: Parser>(moved: &[MovedVerb], run: impl FnOnce(A) -> Result<ExitCode, Failure>) -> ExitCode {
     set_program(A::command().get_name());
@@ -72,7 +72,7 @@ fn parse<A: Parser>(moved: &[MovedVerb]) -> Result<A, Failure> {
 
 fn moved_verb(error: &clap::Error, moved: &[MovedVerb]) -> Option<Failure> {
     let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidSubcommand) else { return None };
-    // Verbs of verbs, such as `filter map`, did not move.
+    // Only top-level verbs moved, not subcommands such as `filter map`.
     if std::env::args().nth(1).as_ref() != Some(found) {
         return None;
     }
@@ -82,7 +82,7 @@ fn moved_verb(error: &clap::Error, moved: &[MovedVerb]) -> Option<Failure> {
 
 fn report(failure: &Failure) -> ExitCode {
     if let Some(line) = failure.line() {
-        // Always print one line: a file name or a server's answer may contain line breaks.
+        // Print one line in any case, although a file name or a server's answer may contain line breaks.
         complain(&line.replace('\n', " "));
     }
     failure.exit_code()

@@ -10,7 +10,7 @@ pub fn of_bytes(total_bytes: Option<u64>, prints_keys: bool) -> ProgressBar {
         Some(_) => "{bar:30} {percent:>3} %  {bytes} of {total_bytes}, {eta} left",
         None => "{spinner} {bytes}, {elapsed}",
     };
-    // A bar would garble output on the same terminal.
+    // Hide the bar, which would garble output on the same terminal.
     let shown = !(prints_keys && stdout().is_terminal());
     bar(total_bytes, shown, template)
 }
@@ -18,7 +18,7 @@ pub fn of_bytes(total_bytes: Option<u64>, prints_keys: bool) -> ProgressBar {
 /// Returns a bar for the rounds of a simulation.
 pub fn of_rounds(rounds: u64) -> ProgressBar {
     let bar = bar(Some(rounds), true, "{bar:30} {percent:>3} %  {human_pos} of {human_len} rounds, {eta} left");
-    // Show the bar before the first round ends.
+    // Show the bar even before the first round ends.
     bar.tick();
     bar
 }

@@ -1,6 +1,6 @@
 //! Parses and formats quantities: `400_000`, `4e5`, `10M`, `256MiB`.
 //!
-//! Suffixes of counts are decimal: `10M` signatures are ten million. [`bruit_engine::units`] parses sizes, both in the
+//! Suffixes of counts are decimal: `10M` is ten million. Sizes are parsed by [`bruit_engine::units`], both in the
 //! configuration file and in options.
 
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Rounds a number if it differs from a whole number only by rounding errors, as 4.1 · 10^6 differs from 4,100,000.
+/// Rounds a number that differs from a whole number only by rounding errors, such as 4.1 · 10^6.
 fn nearly_whole(number: f64) -> f64 {
     let whole = number.round();
     if (number - whole).abs() <= 1e-9 * whole.abs() { whole } else { number }
@@ -93,7 +93,7 @@ pub fn human_bytes(bytes: u64) -> String {
     }
     let mut size = bytes as f64 / 1024.0;
     let mut unit = 0;
-    // 1023.95 and more would print as 1024.0.
+    // A value of 1023.95 or more would be printed as 1024.0.
     while size >= 1023.95 && unit + 1 < UNITS.len() {
         size /= 1024.0;
         unit += 1;
@@ -106,7 +106,7 @@ pub fn scientific(rate: f64) -> String {
     format!("{rate:.3e}")
 }
 
-/// Formats e^`ln` as a rate, even if it is too small for an `f64`.
+/// Formats e^`ln` as a rate, even if the rate is too small for an `f64`.
 pub fn scientific_of_ln(ln: f64) -> String {
     if ln == f64::NEG_INFINITY {
         return scientific(0.0);
@@ -143,7 +143,7 @@ mod tests {
             assert_eq!(parse_count(text), Ok(count));
         }
         assert_eq!((parse_count("1.5k"), parse_count("2 G"), parse_count("1")), (Ok(1500), Ok(2_000_000_000), Ok(1)));
-        // These products are a little less than a whole number.
+        // The products of these numbers are slightly less than whole numbers.
         for (text, count) in [("4.1M", 4_100_000), ("16.1M", 16_100_000), ("1.005k", 1005), ("64.1k", 64_100)] {
             assert_eq!(parse_count(text), Ok(count));
         }

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use anstyle::{AnsiColor, Style};
 
-/// Name of the program. It is the prefix of every line on standard error.
+/// Name of the program, which is the prefix of every line on standard error.
 static PROGRAM: OnceLock<String> = OnceLock::new();
 
 /// Sets the name of the program. Only the first call counts.
@@ -17,7 +17,7 @@ pub(crate) fn set_program(name: &str) {
 /// Prints a line with the name of the program on standard error.
 pub fn complain(line: &str) {
     let program = PROGRAM.get().map_or("bruit", String::as_str);
-    // Ignore errors: if standard error is closed, they cannot be reported.
+    // Ignore errors: they cannot be reported if standard error is closed.
     let _ = writeln!(io::stderr().lock(), "{program}: {}", printable(line));
 }
 
@@ -37,8 +37,8 @@ fn coloured(verdict: &str, is_on: bool) -> String {
     if is_on { format!("{style}{verdict}{style:#}") } else { verdict.to_owned() }
 }
 
-/// Escapes control and invisible characters, so that text from a message can neither control the terminal nor imitate
-/// our output.
+/// Escapes control characters and invisible characters, so that text from a message can neither control the terminal
+/// nor imitate our output.
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {

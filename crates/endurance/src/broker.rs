@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, bail};
 /// Time within which a broker must be ready.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A running broker; dropping it ends the process.
+/// A running broker. Its process is killed on drop.
 pub(crate) struct Broker {
     folder: PathBuf,
     address: SocketAddr,
@@ -73,7 +73,7 @@ impl Drop for Broker {
     }
 }
 
-/// Returns the path of `nats-server`. Debian installs daemons in a folder that is not in every user's PATH.
+/// Returns the path of `nats-server`. Debian installs it in a folder for daemons, which is not in every user's PATH.
 fn daemon() -> PathBuf {
     let folders = ["/usr/sbin", "/usr/local/sbin", "/usr/bin"];
     let found = folders.iter().map(|folder| Path::new(folder).join("nats-server")).find(|path| path.exists());

@@ -9,20 +9,20 @@ use crate::{Network, Options};
 /// Seconds in a day.
 const DAY: i64 = 86_400;
 
-/// A fault at a node.
+/// A fault that is injected at a node or at the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
     /// SIGKILL, then an immediate restart.
     Kill,
     /// SIGTERM, then an immediate restart.
     Restart,
-    /// The wall clock is slightly off for a while, then right again.
+    /// The wall clock is wrong by some seconds for a while, then right again.
     SmallStep(i64),
-    /// The wall clock is days off for a while, then right again.
+    /// The wall clock is wrong by days to years for a while, then right again.
     Clock(i64),
     /// The node is stopped for longer than two bulk generations.
     Away,
-    /// The node is stopped for longer than any data is kept.
+    /// The node is stopped for longer than the system keeps any data.
     LongAway,
     /// A network partition isolates the node from all others.
     Partition,
@@ -38,13 +38,13 @@ pub(crate) enum Fault {
     ReportLoop,
     /// A script revokes in a loop.
     RevokeLoop,
-    /// The node, and then the others, are restarted with twice the memory. A smaller node could not hold all the
-    /// listings of a larger one.
+    /// The node is restarted with twice the memory, and then all others are, because a smaller node could not hold all
+    /// the listings of a larger one.
     Grow,
 }
 
 impl Fault {
-    /// Returns the name of the fault in reports.
+    /// Returns the fault's name for the report.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Kill => "SIGKILL and start",
@@ -65,7 +65,7 @@ impl Fault {
         }
     }
 
-    /// Returns health states, at least one of which the faulty node itself must show.
+    /// Returns health states. The faulty node itself must show at least one of them.
     pub(crate) const fn own_states(self) -> &'static [&'static str] {
         match self {
             Self::Clock(_) => &["clock_jump"],
@@ -75,7 +75,7 @@ impl Fault {
         }
     }
 
-    /// Returns health states, at least one of which the other nodes must show.
+    /// Returns health states. Each of the other nodes must show at least one of them.
     pub(crate) const fn others_states(self) -> &'static [&'static str] {
         match self {
             Self::Away | Self::LongAway | Self::Partition | Self::BrokerKill | Self::BrokerLoss => PEER_STATES,
@@ -84,10 +84,10 @@ impl Fault {
     }
 }
 
-/// The states of a node that receives nothing from another.
+/// The states of a node that receives nothing from one of the others.
 const PEER_STATES: &[&str] = &["peer_unreachable", "peer_silent", "peer_behind"];
 
-/// Faults in random order; every kind is drawn once before any is repeated.
+/// Faults in random order. Every kind is drawn once before any kind is repeated.
 pub(crate) struct Deck {
     random: ChaCha8Rng,
     kinds: Vec<Fault>,
@@ -99,7 +99,7 @@ impl Deck {
         Self { random: ChaCha8Rng::seed_from_u64(options.seed), kinds: kinds(options), left: Vec::new() }
     }
 
-    /// Draws the next fault, and the node it hits.
+    /// Draws the next fault and the index of its node.
     pub(crate) fn draw(&mut self, nodes: usize) -> (Fault, usize) {
         if self.left.is_empty() {
             self.left.clone_from(&self.kinds);
@@ -109,7 +109,7 @@ impl Deck {
         (fault, self.random.random_range(0..nodes))
     }
 
-    /// Returns the number of kinds of faults.
+    /// Returns the number of fault kinds.
     pub(crate) const fn len(&self) -> usize {
         self.kinds.len()
     }

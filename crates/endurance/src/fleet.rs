@@ -1,4 +1,5 @@
-//! A run of one network from start to end: founding, traffic, one fault after another, and a comparison after each.
+//! A run of one network from start to end. Nodes are founded and receive traffic, faults are injected one after
+//! another, and the nodes are compared with the model after each fault.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,15 +28,15 @@ use crate::proxy::Proxy;
 use crate::traffic::Traffic;
 use crate::{Network, Options};
 
-/// Time within which a fault must appear in the health table.
+/// Time within which nodes must show a fault among their health conditions.
 const SHOW_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time after the end of a fault within which it must disappear from the table.
+/// Time after the end of a fault within which these conditions must disappear. One spam epoch is added to it.
 const CLEAR_TIMEOUT: Duration = Duration::from_secs(75);
-/// Time within which nodes must agree after the last fault.
+/// Time within which the nodes must agree with the model after each fault.
 const AGREE_TIMEOUT: Duration = Duration::from_secs(25);
 /// Period before a disk loss in which acknowledged requests may be lost.
 const UNSENT_SECONDS: f64 = 6.0;
-/// Maximum number of requests of a looping script if none is refused.
+/// Maximum number of requests that a looping script sends if none is refused.
 const LOOP_REQUESTS_MAX: u32 = 4_000;
 /// Maximum memory that nodes grow to.
 const MEMORY_MIB_MAX: u64 = 16;
@@ -48,48 +49,49 @@ pub struct Report {
     pub network: &'static str,
     /// Duration of the run.
     pub seconds: u64,
-    /// The seed of traffic and faults.
+    /// The seed for the traffic and the faults.
     pub seed: u64,
-    /// Generations of the bulk book that ended.
+    /// Number of bulk-book generations that ended.
     pub bulk_generations: u64,
-    /// Generations of the spam book that ended.
+    /// Number of spam-book generations that ended.
     pub spam_generations: u64,
-    /// Requests that were acknowledged.
+    /// Number of acknowledged requests.
     pub acknowledged: u64,
-    /// Requests that were refused.
+    /// Number of refused requests.
     pub refused: u64,
-    /// Comparisons of all nodes with the model.
+    /// Number of comparisons of all nodes with the model.
     pub comparisons: u64,
-    /// Answers that were compared.
+    /// Number of compared answers.
     pub compared: u64,
-    /// Maximum number of listings that nodes reported as revoked in one comparison, because of filter errors.
+    /// Number of listings that filter errors made the nodes return as revoked. This is the maximum over all
+    /// comparisons.
     pub filter_errors: u64,
-    /// For each fault by name: how often it was injected, and the maximum time in seconds until it appeared and until
-    /// it disappeared.
+    /// For the name of each fault: the number of times it was injected, the maximum time until it appeared, and the
+    /// maximum time until it disappeared. Times are in seconds.
     pub faults: BTreeMap<&'static str, (u64, f64, f64)>,
 }
 
-/// The nodes and the wires between them.
+/// The nodes and the connections between them.
 struct Fleet<'a> {
     options: &'a Options,
     nodes: Vec<Node>,
     realm: PathBuf,
-    /// All wires that lead to or from each node.
+    /// For each node, all connections that lead to it or from it.
     wires: Vec<Vec<Proxy>>,
     broker: Option<Broker>,
 }
 
-/// Runs a network of nodes. `progress` receives each event.
+/// Runs a network of nodes. Calls `progress` with a line about each fault.
 ///
 /// # Errors
-/// The first violation, with the end of the nodes' logs.
+/// Returns the first violation, with the last lines of the nodes' logs.
 pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> {
     let folder = tempfile::Builder::new().prefix("bruit-endurance-").tempdir()?;
     let mut fleet = Fleet::start(options, folder.path())?;
     let traffic = Traffic::new(fleet.nodes.len());
     let started = Instant::now();
     let mut report = Report { network: options.network.name(), seed: options.seed, ..Report::default() };
-    // Take the nodes out of the fleet, because the traffic threads borrow them while the fleet is changed.
+    // Take the nodes out of the fleet, so that the traffic threads can borrow them while the fleet changes.
     let nodes = std::mem::take(&mut fleet.nodes);
     let result = thread::scope(|scope| {
         for (index, node) in nodes.iter().enumerate() {
@@ -137,7 +139,7 @@ impl<'a> Fleet<'a> {
         Ok(Self { options, nodes, realm, wires, broker })
     }
 
-    /// Injects faults, one after another, until the time is over and each kind has been injected at least once.
+    /// Injects one fault after another until the time is over and each kind has been injected at least once.
     fn endure(
         &mut self,
         nodes: &[Node],
@@ -159,7 +161,7 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// Injects a fault, waits until it appears, ends it, and waits until it disappears.
+    /// Injects a fault, waits until nodes show it, ends it, and waits until no node shows it.
     fn inject(
         &mut self,
         fault: Fault,
@@ -207,7 +209,7 @@ impl<'a> Fleet<'a> {
             }
             Fault::ReportLoop | Fault::RevokeLoop => {
                 if !traffic.flood(node, fault == Fault::RevokeLoop, LOOP_REQUESTS_MAX) {
-                    bail!("all {LOOP_REQUESTS_MAX} requests of a looping script were accepted");
+                    bail!("the node accepted all {LOOP_REQUESTS_MAX} requests of a looping script");
                 }
             }
         }
@@ -255,7 +257,7 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// Starts a node. If the node was down for so long that its clock needs to be confirmed, confirms the clock.
+    /// Starts a node. Confirms its clock if the node was down for so long that it reports a clock jump.
     fn revive(&self, index: usize, node: &Node, traffic: &Traffic) -> Result<()> {
         traffic.is_quiet[index].store(true, Ordering::Relaxed);
         node.start(&self.realm)?;
@@ -301,7 +303,7 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    /// Compares nodes and model until they agree.
+    /// Compares the nodes with the model until they agree.
     fn judge(&self, nodes: &[Node], traffic: &Traffic, report: &mut Report) -> Result<()> {
         for (index, node) in nodes.iter().enumerate() {
             if !node.is_running() {
@@ -333,7 +335,7 @@ impl<'a> Fleet<'a> {
         }
     }
 
-    /// Compares while there is no traffic, so that the model does not change.
+    /// Compares the nodes with the model. Pauses the traffic, so that the model does not change.
     fn compare(&self, nodes: &[Node], traffic: &Traffic) -> Result<Findings> {
         let _pause = traffic.pause();
         let model = traffic.model();
@@ -349,7 +351,7 @@ impl<'a> Fleet<'a> {
     }
 }
 
-/// Returns true if a node shows any of these states.
+/// Returns true if a node shows any of these health states.
 fn shows(node: &Node, states: &[&str]) -> Result<bool> {
     Ok(node.health()?.iter().any(|row| states.contains(&row.state.as_str())))
 }
@@ -367,7 +369,7 @@ fn wait(patience: Duration, mut is_so: impl FnMut() -> Result<bool>) -> Result<(
     }
 }
 
-/// Returns a realm with epochs of seconds.
+/// Returns a realm with epochs of a few seconds.
 fn founding(options: &Options) -> Result<Founding> {
     let budget_bytes = 8 << 20;
     let sizes = Plan::for_budget(budget_bytes)?.sizes;
@@ -388,7 +390,7 @@ fn new_key(bruit: &Path, folder: &Path) -> Result<String> {
     Ok(String::from_utf8(shown.stdout)?.trim().to_owned())
 }
 
-/// Returns the configuration that links the nodes, and the wires between them.
+/// Returns each node's configuration for the exchange, and the connections between the nodes.
 fn wiring(network: Network, keys: &[String], broker: Option<&Broker>) -> Result<(Vec<String>, Vec<Vec<Proxy>>)> {
     let count = keys.len();
     let mut configs = vec![String::new(); count];

@@ -15,23 +15,23 @@ const SIGNATURES_PER_REQUEST: usize = 256;
 pub(crate) struct Findings {
     /// The number of compared answers.
     pub(crate) compared: u64,
-    /// Violations that may still resolve: claims have not reached all nodes yet.
+    /// Violations that may still disappear, because claims have not reached all nodes yet.
     pub(crate) late: Vec<String>,
-    /// Listings that a node reported as revoked: errors of a filter, allowed up to a limit.
+    /// Listings that a node returned as revoked because of filter errors, which are allowed up to a limit.
     pub(crate) missed: Vec<String>,
-    /// Violations that can never resolve: something was counted twice.
+    /// Violations that cannot disappear, because something was counted twice.
     pub(crate) wrong: Vec<String>,
 }
 
 impl Findings {
-    /// Returns the allowed number of listings reported as revoked: ten times the maximum rate planned for a book, which
-    /// is one in 10,000.
+    /// Returns the number of listings that may be returned as revoked. The rate is ten times the maximum planned for a
+    /// book, which is one in 10,000. Two more listings are allowed.
     pub(crate) const fn missed_max(&self) -> usize {
         self.compared as usize / 1_000 + 2
     }
 }
 
-/// Queries every node about all requests in the model.
+/// Asks every node about all requests in the model.
 pub(crate) fn compare(nodes: &[Node], model: &Model, options: &Options) -> Result<Findings> {
     let mut findings = Findings::default();
     for (index, node) in nodes.iter().enumerate() {

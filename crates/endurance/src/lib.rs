@@ -1,5 +1,5 @@
-//! Simulates a year in an hour: runs real `bruit serve` processes in a realm with epochs of a few seconds, injects
-//! faults, and compares the answers with a plain model of everything that was acknowledged.
+//! Simulates a year in an hour. Runs real `bruit serve` processes in a realm with epochs of a few seconds, injects
+//! faults, and compares the nodes' answers with a plain model of all requests.
 //!
 //! ```text
 //!   traffic ──► nodes (bruit serve) ◄── faults: kills, clocks, full disks, partitions, floods, lost disks, growth
@@ -10,7 +10,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `node`, `broker`, `proxy` | the processes, and the connections between them, which can be cut |
+//! | `node`, `broker`, `proxy` | the processes, and connections between them that can be cut |
 //! | `traffic`, `model` | the clients, and the expected answers |
 //! | `faults` | the faults, and the health states expected for each |
 //! | `judge` | comparison of nodes with the model |
@@ -44,7 +44,7 @@ pub enum Network {
 }
 
 impl Network {
-    /// Returns the name of the network in reports.
+    /// Returns the network's name for the report.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -77,16 +77,17 @@ pub struct Options {
     pub spam_epoch: u64,
     /// Length of a bulk epoch in seconds.
     pub bulk_epoch: u64,
-    /// The seed of traffic and faults.
+    /// The seed for the traffic and the faults.
     pub seed: u64,
-    /// True to inject every kind of fault; false for only kills, a wrong clock and a stopped node.
+    /// True to inject every kind of fault. False to inject only a kill, a clock 40 days ahead, a looping reporter and,
+    /// in a cluster, a node that is away.
     pub all_faults: bool,
 }
 
 /// Returns the path of the library that fakes the wall clock of a process.
 ///
 /// # Errors
-/// If the library is not installed.
+/// Returns an error if the library is not installed.
 pub fn faketime() -> Result<PathBuf> {
     let folders = ["/usr/lib/x86_64-linux-gnu/faketime", "/usr/lib/aarch64-linux-gnu/faketime", "/usr/lib/faketime"];
     let found =

@@ -92,9 +92,9 @@ fn json(report: &Report) -> serde_json::Value {
 /// Formats the report like the tables in docs/reliability.md.
 fn table(report: &Report) -> String {
     let mut text = format!(
-        "network {}, seed {}: {} s, {} bulk and {} spam generations ended; {} requests acknowledged, {} refused; \
-         {} comparisons of {} answers: nothing lost, nothing counted twice, nothing early or late; at most {} listings at a time \
-         reported as revoked, because of filter errors\n\n\
+        "network {}, seed {}: {} s, in which {} bulk and {} spam generations ended. {} requests were acknowledged, and \
+         {} were refused. In {} comparisons of {} answers, nothing was lost, counted twice, or early or late. Filter \
+         errors made at most {} listings at a time appear as revoked.\n\n\
          | fault | times | shown within | gone within |\n|---|---|---|---|\n",
         report.network,
         report.seed,

@@ -1,15 +1,15 @@
-//! Computes the expected answers from plain lists of the requests, without filters.
+//! Computes the expected answers from plain lists of requests, without filters.
 //!
-//! A report belongs to the epoch that its node's clock shows when the node accepts the report. This moment lies between
+//! A report belongs to the epoch that its node's clock shows when the node accepts the report. This happens between
 //! sending and acknowledgement, give or take [`SLACK`]. The report is found for at least six epochs and at most seven.
-//! Requests with an unknown result only raise the upper bound of counts.
+//! A request with an unknown result raises only the upper bound of counts.
 
 use std::time::Duration;
 
-/// Number of epochs after its own epoch in which a signature is still found.
+/// Number of epochs in which a signature is still found after the epoch of its report.
 const WINDOW_EPOCHS: u64 = 6;
 
-/// Tolerance for a node's clock and for the start of an epoch, in seconds.
+/// Tolerance for the clock of a node and for the start of an epoch, in seconds.
 pub(crate) const SLACK: f64 = 4.0;
 
 /// Time within which a claim must reach the other nodes, in seconds.
@@ -102,7 +102,7 @@ impl Model {
         })
     }
 
-    /// Notes that a node lost its disk: requests that it acknowledged shortly before may not have reached the others.
+    /// Records that a node lost its disk. Requests that it acknowledged after `since` may not have reached the others.
     pub(crate) fn doubt(&mut self, node: usize, since: f64) {
         for listing in self.listings.iter_mut().filter(|listing| listing.node == node) {
             if listing.answered >= since || listing.revoked.is_some_and(|revoked| revoked >= since) {

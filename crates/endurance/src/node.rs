@@ -1,4 +1,4 @@
-//! A `bruit serve` process as an operator runs it, and the requests of its clients.
+//! A `bruit serve` process, run as an operator would run it, and the requests of its clients.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -55,14 +55,14 @@ pub(crate) enum Answer {
 pub(crate) enum CheckResult {
     /// The signature is spam.
     Listed,
-    /// The signature was revoked, or is a false positive of the revocation filter.
+    /// The signature was revoked, or it is a false positive of the revocation filter.
     Revoked,
     /// The signature was never reported.
     Unknown,
 }
 
 impl Node {
-    /// Creates a node that is not running yet. `config` contains additional sections of its configuration.
+    /// Creates a node without starting it. `config` contains additional sections of its configuration.
     pub(crate) fn new(folder: PathBuf, bruit: PathBuf, config: &str) -> Result<Self> {
         fs::create_dir_all(&folder)?;
         fs::write(folder.join("clock"), "+0\n")?;
@@ -141,7 +141,7 @@ impl Node {
 
     /// Shifts the server's wall clock by `seconds` from the real time.
     pub(crate) fn set_clock(&self, seconds: i64) -> Result<()> {
-        // Renaming the file keeps the process from reading a partial file.
+        // Rename the file into place, so that the process never reads a partial file.
         let file = self.folder.join("clock.new");
         fs::write(&file, format!("{seconds:+}\n"))?;
         Ok(fs::rename(file, self.folder.join("clock"))?)
@@ -237,13 +237,13 @@ impl Node {
         found.map(|[current, _]| current).with_context(|| format!("{} did not answer", self.folder.display()))
     }
 
-    /// Returns the totals after and before a DCC request; `None` if no answer arrives.
+    /// Returns the totals after and before a DCC request, or `None` if no answer arrives.
     fn dcc(&self, operation: u8, targets: u32, number: u64) -> Option<[u32; 2]> {
         let socket = UdpSocket::bind("127.0.0.1:0").ok()?;
         socket.connect(self.dcc).ok()?;
         socket.set_read_timeout(Some(DATAGRAM_TIMEOUT)).ok()?;
         let transaction = self.transaction.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-        // Length, version, operation; then client, host, process, request and transmission.
+        // Length, version and operation, then the IDs of client, host, process, request and transmission.
         let mut request = vec![0, 62, 12, operation];
         request.extend([1_u32.to_be_bytes(), *b"test", *b"proc", transaction, [0; 4]].concat());
         request.extend(targets.to_be_bytes());
@@ -278,13 +278,13 @@ fn answer(refused: Result<u32, ClientError>) -> Answer {
         Ok(0) => Answer::Acknowledged,
         Ok(_) => Answer::Refused,
         Err(ClientError::Refused { problem, .. }) if is_refusal(&problem) => Answer::Refused,
-        // A server that failed may have stored the request.
+        // The result is unknown: a server that fails may have stored the request.
         Err(_) => Answer::Unknown,
     }
 }
 
-/// Returns true if the server refused the request rather than failed. A full book also has status 503, but its detail
-/// says that there is no room.
+/// Returns true if the server refused the request, and false if it failed. Both a failure and a full book have status
+/// 503, but the detail for a full book says that there is no room.
 fn is_refusal(problem: &Problem) -> bool {
     problem.status < 500 || problem.detail.contains("there is no room")
 }
@@ -298,7 +298,8 @@ fn subject(numbers: &[u64]) -> Subject {
     Subject { signatures: numbers.iter().map(signature).collect(), ..Subject::default() }
 }
 
-/// Reads a server's output up to `ready`, and keeps reading so that the server never blocks on a full pipe.
+/// Reads a server's output up to `ready`. Then keeps reading in the background, so that the server never blocks on a
+/// full pipe.
 fn wait_for_ready(process: &mut Child) -> bool {
     let Some(output) = process.stdout.take() else { return false };
     let (sender, receiver) = mpsc::channel();

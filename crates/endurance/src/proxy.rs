@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Interval at which a forwarder checks whether it was cut.
+/// Interval at which a forwarder checks whether it has been cut.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A forwarder; it runs until the program ends.
+/// A forwarder, which runs until the program ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Proxy {
     address: SocketAddr,
@@ -18,7 +18,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Starts to forward connections from a free local port to `target`.
+    /// Starts forwarding connections from a free local port to `target`.
     pub(crate) fn start(target: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let proxy = Self { address: listener.local_addr()?, is_cut: Arc::default() };

@@ -1,4 +1,4 @@
-//! Clients that send reports, revocations and counts to every node at a steady pace. They record each answer in the
+//! Clients that send reports, revocations and counts to every node at a steady pace and record each answer in the
 //! model.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,18 +16,19 @@ use crate::node::{Answer, Node};
 const REQUEST_INTERVAL: Duration = Duration::from_millis(25);
 /// Number of messages whose recipients are counted repeatedly.
 pub(crate) const MESSAGES: u64 = 24;
-/// First signature number of floods. All other signatures have lower numbers.
+/// Number of the first signature that a looping script claims. All other signatures have lower numbers.
 const FLOOD_FROM: u64 = 1 << 40;
-/// Number of signatures in a request of a flood.
+/// Number of signatures in each request of a looping script.
 const SIGNATURES_PER_FLOOD_REQUEST: u64 = 256;
 
 /// Clients of all nodes.
 pub(crate) struct Traffic {
     pub(crate) model: Mutex<Model>,
-    /// For each node, true if it gets no traffic at the moment, because it is down or its clock is doubtful.
+    /// For each node, true if it gets no traffic at the moment because it is down or its clock is not confirmed.
     pub(crate) is_quiet: Vec<AtomicBool>,
     is_over: AtomicBool,
-    /// Lock, held shared while a request is sent and recorded, and exclusively while nodes are compared with the model.
+    /// A lock. Requests hold it shared while they are sent and recorded. Comparisons of the nodes with the model hold
+    /// it exclusively.
     under_way: RwLock<()>,
     next: AtomicU64,
     flooded: AtomicU64,
@@ -106,7 +107,7 @@ impl Traffic {
         let listing = model.listings.iter_mut().find(|listing| listing.number == number);
         match (listing, answer) {
             (Some(listing), Answer::Acknowledged) => listing.revoked = Some(sent),
-            // From now on both answers are acceptable.
+            // From now on, both answers are acceptable.
             (Some(listing), Answer::Unknown) => listing.is_sure = false,
             _ => {}
         }
@@ -123,7 +124,7 @@ impl Traffic {
         }
     }
 
-    /// Simulates a looping script: reports new signatures, or revokes them if `revoke` is true, until some are refused
+    /// Simulates a looping script. Reports new signatures, or revokes them if `revoke` is true, until some are refused
     /// or the run ends. Returns false if `requests_max` requests were sent and none was refused.
     pub(crate) fn flood(&self, node: &Node, revoke: bool, requests_max: u32) -> bool {
         for _ in 0..requests_max {

@@ -9,10 +9,11 @@ use super::BUFFER_BYTES;
 /// First bytes of a gzip file.
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Maximum decompressed size of a file. It bounds the processing time; the length of a message bounds the memory.
+/// Maximum decompressed size of a file. It bounds the processing time. Memory is bounded by the maximum length of a
+/// message.
 const DECOMPRESSED_BYTES_MAX: u64 = 16 << 30;
 
-/// Returns a reader of the content of `file`, decompressed if necessary.
+/// Returns a reader for the content of `file`, which it decompresses if necessary.
 pub(super) fn open(file: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
     open_bounded(file, DECOMPRESSED_BYTES_MAX)
 }

@@ -2,13 +2,13 @@
 
 use std::io::{self, BufRead, Read as _};
 
-/// Number of bytes of a line read at once.
+/// Maximum number of bytes of a line that are read at once.
 const LINE_BYTES: u64 = 64 * 1024;
 
 /// Beginning of a message in an mbox.
 const FROM: &[u8] = b"From ";
 
-/// One message, or the number of a message that is too long.
+/// One message. If it is too long, only its number.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Piece<'b> {
     /// Number of the message, starting at 1. `None` if it is the only message.
@@ -19,7 +19,7 @@ pub(super) struct Piece<'b> {
 
 /// A file with one message or, if it begins with `From `, with several.
 ///
-/// In a mailbox with several messages, the empty line before a `From ` line, and one at the end, are not part of the
+/// In a mailbox with several messages, an empty line before a `From ` line or at the end of the file is not part of the
 /// preceding message. A file with a single message is returned unchanged.
 pub(super) struct Mailbox<'b, R: ?Sized> {
     source: &'b mut R,
@@ -33,8 +33,8 @@ pub(super) struct Mailbox<'b, R: ?Sized> {
 }
 
 impl<'b, R: BufRead + ?Sized> Mailbox<'b, R> {
-    /// Creates a reader that reads messages of at most `limit` bytes from `source` into `message`. If `is_message`, the
-    /// source is a single message.
+    /// Creates a reader that reads messages of at most `limit` bytes from `source` into `message`. If `is_message` is
+    /// true, the source is a single message.
     pub(super) fn new(source: &'b mut R, message: &'b mut Vec<u8>, limit: usize, is_message: bool) -> Self {
         Self { source, limit, message, line: Vec::new(), number: 0, is_at_end: false, is_message }
     }
@@ -114,8 +114,7 @@ impl<'b, R: BufRead + ?Sized> Mailbox<'b, R> {
 mod tests {
     use super::*;
 
-    /// Returns the numbers and texts of the messages. The number is 0 for `None`, and the text is `-` if it is too
-    /// long.
+    /// Returns the numbers and texts of the messages. A missing number is 0, and a text that is too long is `-`.
     fn read(file: &str, limit: usize) -> Vec<(u64, String)> {
         pieces(file, limit, false)
     }

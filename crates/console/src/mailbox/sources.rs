@@ -64,7 +64,7 @@ fn fault(path: &Path, error: &io::Error) -> Source {
     Source::Fault(format!("{}: {error}", path.display()))
 }
 
-/// Adds the files of a folder. Also adds those of its subfolders, unless it is a Maildir.
+/// Adds the files of a Maildir, or the files of any other folder and its subfolders.
 fn add_folder(found: &mut Vec<Source>, folder: &Path) {
     let mut waiting = vec![folder.to_owned()];
     while let Some(path) = waiting.pop() {
@@ -79,8 +79,8 @@ fn add_folder(found: &mut Vec<Source>, folder: &Path) {
     }
 }
 
-/// Adds the files of a folder in order of names, and collects its subfolders. Links to files are followed, but links
-/// to folders are not, because they may form a cycle.
+/// Adds the files of a folder in order of their names, and collects its subfolders. Follows links to files, but not
+/// links to folders, which may form a cycle.
 fn add_entries(found: &mut Vec<Source>, folder: &Path, folders: &mut Vec<PathBuf>) {
     let mut entries = match fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<DirEntry>>>) {
         Ok(entries) => entries,
