@@ -82,7 +82,7 @@ struct Plan {
     bulk: Option<Bulk>,
 }
 
-/// Returns a function that adds a filter's purpose and layout to an error. Only this layout may be at fault.
+/// Returns a function that adds a filter's purpose and layout to an error. The error may concern only this layout.
 fn for_layout(what: &str, layout: Layout) -> impl Fn(SizingError) -> String {
     let layout = if layout == Layout::OneLine { "one-line" } else { "classical" };
     move |error| format!("no plan for {what}, {layout} layout: {error}")

@@ -31,7 +31,7 @@ fn promtool_accepts_the_metrics_of_a_server_in_use() {
     let folder = Folder::new();
     let mut server = Server::start(&folder, PEER);
     use_every_protocol(&server);
-    // Stop the server, so that it writes a snapshot: the metric for the snapshot's age must exist.
+    // Stop the server, so that it writes a snapshot. The metric for the snapshot's age does not exist before.
     server.terminate();
     let server = server.restart();
     use_every_protocol(&server);

@@ -35,7 +35,7 @@ const IDLE_CONNECTIONS: usize = 150;
 const KNOCK: Duration = Duration::from_millis(200);
 /// Number of datagrams sent before a pause.
 const BURST: usize = 64;
-/// Pause after each burst, which leaves a core to the other threads.
+/// Pause after each burst, so that the other threads get a core.
 const PAUSE: Duration = Duration::from_millis(5);
 
 #[test]
@@ -67,7 +67,7 @@ fn rubbish_neither_stops_the_answers_nor_grows_the_server() {
     });
 }
 
-/// Asserts that the server received the malformed traffic. Otherwise the test would be meaningless.
+/// Asserts that the server received the malformed traffic. The test would be meaningless if it did not.
 #[track_caller]
 fn assert_rubbish_was_heard(server: &Server) {
     for protocol in ["dcc", "pyzor", "fuzzy"] {

@@ -55,7 +55,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Returns true if a retry may succeed. This is so if the server was unreachable, slow, overloaded or broken, or if
+    /// Returns true if a retry may succeed, because the server was unreachable, slow, overloaded or broken, or because
     /// another program sent the response.
     #[must_use]
     pub const fn is_passing(&self) -> bool {

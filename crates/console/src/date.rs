@@ -25,7 +25,7 @@ pub fn moment(time: Time) -> String {
 }
 
 /// Parses seconds since 1970, a day, or a time in UTC as printed by [`moment`], with or without seconds. Returns
-/// seconds since 1970. A day stands for its first second.
+/// seconds since 1970. For a day, this is its first second.
 pub fn parse_moment(text: &str) -> Result<u64, String> {
     let bad_input =
         || "expected 2024-10-09, '2024-10-09 17:05', '2024-10-09 17:05:00' or seconds since 1970".to_owned();

@@ -121,7 +121,7 @@ pub struct ChangeLock {
 impl ChangeLock {
     /// Waits for the lock on `path` and takes it. If the file does not exist, nothing is locked.
     pub fn take(path: &Path) -> Result<Self, Failure> {
-        // Skip everything except regular files. It is rejected later, and opening a pipe would block.
+        // Lock only regular files. Other kinds of files are rejected later, and opening a pipe would block.
         while fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
             let file = match File::open(path) {
                 Ok(file) => file,
@@ -195,8 +195,8 @@ fn reason(error: &io::Error) -> String {
     error.raw_os_error().map_or_else(|| error.to_string(), |code| io::Error::from_raw_os_error(code).to_string())
 }
 
-/// Creates a temporary file with the owner and permissions of the file that it will replace. If it replaces none and
-/// contains a key, only its owner can read it.
+/// Creates a temporary file with the owner and permissions of the file that it will replace. A new file that contains a
+/// key is readable only by its owner.
 fn create_beside(path: &Path, folder: &Path, kind: Output) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".bruit-");

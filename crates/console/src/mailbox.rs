@@ -2,7 +2,7 @@
 //!
 //! A file is an mbox if its first line begins with `From `. Otherwise it is one message. In an mbox, a message begins
 //! at every `From ` line that follows an empty line (`mbox`). A folder is a Maildir if it has `cur` and `new`, and its
-//! messages are the files in both. Any other folder is searched recursively, in order of names (`sources`). Files
+//! messages are the files in both. Any other folder is searched recursively, in order of file names (`sources`). Files
 //! compressed with gzip are decompressed. Unreadable input, and messages longer than [`MESSAGE_BYTES_MAX`], are
 //! reported and skipped.
 //!

@@ -63,8 +63,7 @@ pub struct Report {
     pub comparisons: u64,
     /// Number of compared answers.
     pub compared: u64,
-    /// Number of listings that filter errors made the nodes return as revoked. This is the maximum over all
-    /// comparisons.
+    /// Maximum number of listings in one comparison for which nodes answered "revoked" because of filter errors.
     pub filter_errors: u64,
     /// For the name of each fault: the number of times it was injected, the maximum time until it appeared, and the
     /// maximum time until it disappeared. Times are in seconds.

@@ -17,15 +17,15 @@ pub(crate) struct Findings {
     pub(crate) compared: u64,
     /// Violations that may still disappear, because claims have not reached all nodes yet.
     pub(crate) late: Vec<String>,
-    /// Listings that a node returned as revoked because of filter errors, which are allowed up to a limit.
+    /// Listings for which a node wrongly answered "revoked". Filter errors cause such answers, so some are allowed.
     pub(crate) missed: Vec<String>,
     /// Violations that cannot disappear, because something was counted twice.
     pub(crate) wrong: Vec<String>,
 }
 
 impl Findings {
-    /// Returns the number of listings that may be returned as revoked. The rate is ten times the maximum planned for a
-    /// book, which is one in 10,000. Two more listings are allowed.
+    /// Returns the number of listings for which nodes may wrongly answer "revoked". The allowed rate is ten times the
+    /// maximum planned for a book, which is one in 10,000. Two more listings are allowed.
     pub(crate) const fn missed_max(&self) -> usize {
         self.compared as usize / 1_000 + 2
     }

@@ -45,7 +45,7 @@ pub const REPORTER_FIELD: &str = "bruit-reporter";
 /// Maximum length of a reporter name.
 pub const REPORTER_BYTES_MAX: usize = 256;
 
-/// Maximum number of recipients in a request, and also the highest threshold. It equals DCC's "many", which no count
+/// Maximum number of recipients in a request, and the highest threshold. It equals DCC's "many", which no count
 /// reaches.
 pub const RECIPIENTS_MAX: u32 = 0x00ff_fff0;
 

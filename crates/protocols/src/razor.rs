@@ -13,9 +13,10 @@
 //!
 //! # Size of a reply
 //!
-//! The client reads up to 1,024 bytes once, and takes what it gets for the whole reply. So a reply is one buffer of at
-//! most [`REPLY_BYTES_MAX`], sent with one write on a connection that does not delay small segments. Limits on the
-//! contents keep replies within that size: 50 lines in a batch, and maximum lengths of names and server lists.
+//! The client makes a single read of up to 1,024 bytes, and treats the result as the whole reply. So a reply is one
+//! buffer of at most [`REPLY_BYTES_MAX`], sent with one write on a connection that does not delay small segments.
+//! Limits on the contents keep replies within that size: 50 lines in a batch, and maximum lengths of names and server
+//! lists.
 //!
 //! # Untrusted input
 //!
@@ -24,10 +25,10 @@
 //! first line.
 //!
 //! Certain line endings in a mail make the client end a report's blob early and send the rest of the header as
-//! requests, in the name of the reporter. Otherwise, a client sends nothing more until it has received the reply.
-//! Therefore, anything that directly follows a blob is ignored and closes the connection. The reply to a blob waits for
-//! [`BLOB_PAUSE`] to detect late segments, and only further blobs may follow a blob. A part of a blob counts only if
-//! its e4 signature was announced before. Parts that the author of the mail inserted into the header were not
+//! requests, in the name of the reporter. Of its own accord, a client sends nothing more until it has received the
+//! reply. Therefore, anything that directly follows a blob is ignored and closes the connection. The reply to a blob
+//! waits for [`BLOB_PAUSE`] to detect late segments, and only further blobs may follow a blob. A part of a blob counts
+//! only if its e4 signature was announced before. Parts that the author of the mail inserted into the header were not
 //! announced.
 
 mod blob;

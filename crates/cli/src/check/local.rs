@@ -17,7 +17,7 @@ use serde::Serialize;
 use bruit_console::date::now;
 use bruit_console::terminal::complain;
 
-/// Reason for an unknown verdict from a replica.
+/// Reason for the verdict if no signature of the message is in the replica.
 const REASON: &str = "not_in_replica";
 
 /// An open replica, and its maximum age.

@@ -34,7 +34,7 @@ pub(crate) struct Place {
     pub(crate) file: PathBuf,
     /// Number of the message, starting at 1, if the file contains several messages.
     pub(crate) number: Option<u64>,
-    /// True unless the only input is standard input.
+    /// True if answers are printed with the file name. False if standard input is the only message.
     is_named: bool,
 }
 

@@ -24,7 +24,7 @@ pub(super) struct Explained {
     hidden: String,
     /// Lines hashed into Pyzor's digest.
     pyzor: Option<Vec<String>>,
-    /// Lines hashed by Pyzor 1.1, if they differ from `pyzor`.
+    /// Lines hashed by Pyzor 1.1, if they differ from those in `pyzor`.
     pyzor_1_1: Option<Vec<String>>,
 }
 

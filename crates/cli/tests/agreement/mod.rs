@@ -89,7 +89,7 @@ pub(crate) struct Load {
 struct Told {
     /// Signatures that were reported once, and whether each report was acknowledged.
     once: Vec<(u64, bool)>,
-    /// For each shared signature, the number of acknowledged reports and of other reports, which may have been
+    /// For each shared signature, the number of acknowledged reports and the number of all others, which may have been
     /// accepted.
     shared: [(u32, u32); SHARED as usize],
 }
@@ -149,7 +149,7 @@ impl Drop for EndsOnDrop<'_> {
     }
 }
 
-/// Waits until all nodes have the same, correct counts. Returns a wrong count if this does not happen in time.
+/// Waits until all nodes have the same, correct counts. Describes a wrong count if this does not happen in time.
 fn agree(nodes: &[Server], told: &Told) -> Result<(), String> {
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -21,7 +21,7 @@ pub(crate) fn phish(name: &str) -> Vec<u8> {
     )
 }
 
-/// Returns a genuine message of the bank.
+/// Returns a genuine message from the bank.
 pub(crate) fn genuine() -> Vec<u8> {
     mail(
         "Your statement is ready",

@@ -62,7 +62,7 @@ impl<'a> RazorHome<'a> {
         );
     }
 
-    /// Asserts whether the client classifies `message` as spam.
+    /// Asserts that the client classifies `message` as spam, or as not spam if `is_spam` is false.
     #[track_caller]
     pub(crate) fn check(&self, message: &[u8], is_spam: bool) {
         self.run("razor-check", &[], message, i32::from(!is_spam));
@@ -123,7 +123,7 @@ impl<'a> PyzorHome<'a> {
         run(command, message).expect(code, self.server)
     }
 
-    /// Asserts whether the client classifies `message` as spam.
+    /// Asserts that the client classifies `message` as spam, or as not spam if `is_spam` is false.
     #[track_caller]
     pub(crate) fn check(&self, message: &[u8], is_spam: bool) {
         self.run(&["check"], message, i32::from(!is_spam));

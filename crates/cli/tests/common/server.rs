@@ -32,7 +32,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server with its files in `folder`. `more` is appended to the configuration: accounts and sections.
+    /// Starts a server with its files in `folder`. `more` contains accounts and sections, which are appended to the
+    /// configuration.
     pub(crate) fn start(folder: &Folder, more: &str) -> Self {
         folder.write("bruit.toml", configuration(&folder.path("data"), more));
         Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[], None)
@@ -112,7 +113,7 @@ impl Server {
         fs::read_to_string(self.data().join("admin.token")).unwrap().trim().to_owned()
     }
 
-    /// Returns the words of the line about `protocol`.
+    /// Returns the words of the line that the server printed about `protocol`.
     fn listener(&self, protocol: &str) -> impl Iterator<Item = &str> {
         let line = self.greeting.lines().find(|line| line.split_whitespace().next() == Some(protocol));
         line.unwrap_or_else(|| panic!("the server prints no line about {protocol}: {}", self.said())).split_whitespace()
@@ -177,7 +178,7 @@ impl Drop for Server {
     }
 }
 
-/// A system clock that can be set for one process while it runs: a file that libfaketime reads.
+/// A system clock that can be set for one process while the process runs. It is a file that libfaketime reads.
 #[derive(Clone)]
 pub(crate) struct FakeClock(PathBuf);
 

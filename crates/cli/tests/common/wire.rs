@@ -22,17 +22,17 @@ const REPLY_BYTES_MAX: usize = 2048;
 /// Lengths of a request and of a reply in the fuzzy protocol.
 const FUZZY_REQUEST_BYTES: usize = 76;
 const FUZZY_REPLY_BYTES: usize = 96;
-/// DCC: the flag that a spam report adds to the number of targets, and the count "many" in the reply.
+/// DCC's flag for spam, which a report adds to the number of targets, and the count "many" in the reply.
 const DCC_SPAM: u32 = 0x0100_0000;
 const DCC_MANY: u32 = 0x00ff_fff0;
-/// DCC: the client ID of anonymous clients, and the type number of a body checksum.
+/// DCC's ID for anonymous clients, and its type number for body checksums.
 const DCC_ANONYMOUS: u32 = 1;
 const DCC_BODY: u8 = 7;
 
 /// A UDP socket for one server.
 pub(crate) struct Datagrams {
     socket: UdpSocket,
-    /// Number of the last request. It is part of each request, so that a late answer is not matched with another
+    /// Number of the last request. Each request contains its number, so that a late answer is not matched with another
     /// request.
     thread: u32,
 }

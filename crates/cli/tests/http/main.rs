@@ -92,7 +92,7 @@ fn a_replica_is_known_by_its_text_and_reported_under_its_name() {
     );
 }
 
-/// Returns a bank's letter about purchases that no other letter mentions.
+/// Returns a bank's letter that mentions these purchases.
 fn letter(purchases: &str) -> String {
     format!(
         "From: Savings Bank <bank@example.org>\nSubject: your statement\n\nDear customer, please find below a summary of your \

@@ -1,4 +1,4 @@
-//! Decompresses files compressed with gzip, recognized by their first bytes.
+//! Decompresses files compressed with gzip, recognised by their first bytes.
 
 use std::io::{self, BufRead, BufReader, Read};
 

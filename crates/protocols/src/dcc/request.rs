@@ -16,7 +16,8 @@ pub const FRAME_BYTES_MAX: usize = 44 + ITEMS_MAX * ITEM_BYTES;
 /// Versions in which the server answers a NOP.
 const NOP_VERSIONS: RangeInclusive<u8> = super::frame::VERSION_MIN..=32;
 
-/// Number of leading bytes that are the same in all transmissions of a frame. The transmission number follows them.
+/// Number of leading bytes that are the same in all transmissions of a frame. The next field is the transmission
+/// number.
 const DUPLICATE_KEY_BYTES: usize = 20;
 
 /// Maximum length of the variable part of an administrative request.

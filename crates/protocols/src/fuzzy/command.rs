@@ -264,7 +264,7 @@ mod tests {
         let length = SHINGLED_BYTES + 5;
         assert_eq!(Command::decode(&extended(3)), Err(DecodeError::TooLong { length }));
         assert!(Command::decode(&extended(4)).is_ok());
-        // Shingles that the head does not announce make the datagram too long, too.
+        // Shingles that the head does not announce also make the datagram too long.
         let mut unannounced = with(0, 3);
         unannounced[2] = 0;
         assert_eq!(Command::decode(&unannounced), Err(DecodeError::TooLong { length: SHINGLED_BYTES }));

@@ -15,7 +15,7 @@ pub const KEY_BYTES: usize = 32;
 /// Size of a key ID, which is the first bytes of the server's public key. Each encrypted request contains it.
 pub const KEY_ID_BYTES: usize = 8;
 
-/// Identifies the server's key to which a request is encrypted.
+/// Identifies the server key for which a request is encrypted.
 pub type KeyId = [u8; KEY_ID_BYTES];
 
 /// A public key. Its text form is the same as in rspamd's `encryption_key` setting.

@@ -32,7 +32,7 @@ pub struct Explained {
 /// All evidence about one signature.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExplainedSignature {
-    /// Result of a check of the signature.
+    /// Result of checking the signature.
     #[serde(flatten)]
     pub checked: CheckedSignature,
     /// Why claims about the signature are ignored: `empty` (all empty messages share the signature), `operator` or

@@ -33,12 +33,12 @@ pub struct PeerStatus {
     /// Number of seconds that the peer's clock is ahead of ours. Negative if it is behind; absent until measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_skew_seconds: Option<i64>,
-    /// Seconds since the heads of the peer last changed. A running server changes them every 2.5 seconds.
+    /// Seconds since the peer's heads last changed. A running server changes them every 2.5 seconds.
     pub silent_seconds: u64,
     /// Number of segments that the peer has and this server lacks. It includes segments of generations that are not
     /// live on this server.
     pub lag_segments: u64,
-    /// Seconds since this server last had all segments of the peer.
+    /// Seconds since this server last had all of the peer's segments.
     pub lag_seconds: u64,
     /// Bytes received from the peer.
     pub bytes_in: u64,
@@ -46,7 +46,7 @@ pub struct PeerStatus {
     pub bytes_out: u64,
     /// Number of signatures learned from the peer.
     pub signatures_learned: u64,
-    /// Time when the digests of the peer last matched ours.
+    /// Time when the peer's digests last matched ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_digest_match: Option<u64>,
     /// Size of all segments refused since the start, in bytes.

@@ -44,9 +44,9 @@ pub struct TrustPolicy {
     pub suspect_score: f64,
     /// Number of groups required to suspect a signature.
     pub suspect_groups: u32,
-    /// Number of anchored reports from which on unanchored revocations cannot prevent a listing.
+    /// Number of anchored reports at which unanchored revocations no longer count against a listing.
     pub anchors_beyond_doubt: u32,
-    /// Number of seconds after the first claim about a signature at which its claims are settled.
+    /// Number of seconds between the first claim about a signature and the settlement of its claims.
     pub settle_after_seconds: u64,
 }
 

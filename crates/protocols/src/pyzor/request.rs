@@ -25,7 +25,7 @@ pub enum Op {
 /// A request. It borrows from its frame and does not allocate.
 #[derive(Clone, Debug)]
 pub struct Request<'f> {
-    /// The part of the datagram that is not ignored.
+    /// The datagram, without the part that is ignored.
     frame: &'f [u8],
     op: Option<Op>,
     version: Option<Version>,

@@ -24,14 +24,15 @@ use super::frame::BLOB_KIB;
 /// Maximum number of signatures that one connection may announce.
 pub const ANNOUNCED_MAX: usize = 1024;
 
-/// Maximum number of signatures used per part. They are one e4 signature for each `ep4` value, then e8 signatures.
+/// Maximum number of signatures used per part: one e4 signature for each `ep4` value, then e8 signatures up to this
+/// number.
 pub const PART_SIGNATURES_MAX: usize = 64;
 
 /// Start of each part, after the end of the previous one.
 const PART_START: &[u8] = b"\r\nX-Razor2-";
 
-/// Minimum size of a blob that is not a report's last one. The client begins another blob only when the next part would
-/// not fit.
+/// Minimum size of a blob that another blob of the same report may follow. The client begins another blob only when the
+/// next part would not fit.
 const SPLIT_BYTES_MIN: usize = BLOB_KIB * 1024 - (HEADER_BYTES_MAX + BODY_BYTES_MAX + 1024);
 
 /// Signatures that the client has announced on this connection and that were not refused.
@@ -103,8 +104,8 @@ impl Announced {
         Ok(ReportedParts { parts: announced.into_iter().zip(found.pieces).map(part).collect(), outline: found.outline })
     }
 
-    /// Classifies the parts of a blob. If a mail needs several blobs, the main text of the first blob that has one is
-    /// the mail's.
+    /// Classifies the parts of a blob. If a mail needs several blobs, its main text is that of the first blob that
+    /// contains a main text.
     fn outline(&mut self, parts: &[&[u8]], goes_on: bool) -> PartsOutline {
         let mut found = PartsOutline::of(parts.iter().copied());
         if let Some(begun) = self.begun.take() {

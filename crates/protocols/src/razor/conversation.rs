@@ -203,8 +203,8 @@ impl Conversation {
         self.reply(Form::Single, &[Reply::Error(ErrorCode::LIMITED)], true);
     }
 
-    /// Buffers received bytes, at most [`RECEIVE_BYTES_MAX`](super::RECEIVE_BYTES_MAX) per call. To bound the memory,
-    /// too many bytes that arrive while actions are pending are dropped and end the conversation.
+    /// Buffers received bytes, at most [`RECEIVE_BYTES_MAX`](super::RECEIVE_BYTES_MAX) per call. If too many bytes
+    /// arrive while actions are pending, drops them and ends the conversation. This bounds the memory.
     pub fn receive(&mut self, bytes: &[u8]) {
         self.decoder.receive(bytes);
     }

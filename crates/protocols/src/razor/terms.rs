@@ -63,7 +63,7 @@ pub enum TermsError {
 }
 
 impl Terms {
-    /// Creates terms from the recommended confidence threshold for spam, the e4 parameters (current ones first) and the
+    /// Creates terms from the recommended confidence threshold, the e4 parameters (current ones first) and the
     /// revision. The revision must increase whenever another value changes. Otherwise, clients do not fetch the terms
     /// again.
     ///
