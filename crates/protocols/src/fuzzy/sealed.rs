@@ -3,7 +3,7 @@
 //! | step | operation |
 //! |---|---|
 //! | 1 | X25519 computes a shared point from one's own secret key and the other side's public key |
-//! | 2 | HChaCha20 of that point and 16 zero bytes yields the [`SharedKey`], with which the two sides encrypt all messages |
+//! | 2 | HChaCha20 of that point and 16 zero bytes yields the [`SharedKey`], used for all messages of both sides |
 //! | 3 | each message has a nonce, which selects an XChaCha20 keystream |
 //! | 4 | the first 32 bytes of the keystream are the MAC key; the next 32 are discarded |
 //! | 5 | the message is encrypted with the rest of the keystream |
