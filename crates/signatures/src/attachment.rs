@@ -1,7 +1,7 @@
-//! The attachment scheme: one signature for each part that is not text, or that is displayed as a file.
+//! The attachment scheme. It makes one signature for each part that is not text, or that is displayed as a file.
 //!
-//! The signature is the SHA-256 of the decoded content, as `sha256sum` prints it for the saved file, so that it can be
-//! looked up in other services. An empty part has no signature.
+//! The signature is the SHA-256 of the decoded content, in the form that `sha256sum` prints for the saved file. It can
+//! therefore be looked up in other services. An empty part has no signature.
 
 use std::borrow::Cow;
 
@@ -34,7 +34,7 @@ pub fn sign(message: &Message<'_>) -> Vec<SignedFile> {
     contents.filter(|(_, _, bytes)| !bytes.is_empty()).map(signed).collect()
 }
 
-/// Returns true if a part is a file: not text, or displayed as a file.
+/// Returns true if a part is a file, i.e. is not text or is displayed as a file.
 pub(crate) fn is_file(part: &Part<'_>) -> bool {
     part.media.is_attachment || !part.media.is("text", None)
 }
@@ -49,7 +49,7 @@ mod tests {
             Content-Transfer-Encoding: base64\n\nYWJj\n--x\nContent-Disposition: attachment\n\nabc\n--x\n\
             Content-Type: application/pdf\n\n\n--x--\n";
         let signed = sign(&Message::read(message.as_bytes()));
-        // The example of FIPS 180-2, "abc".
+        // The example "abc" from FIPS 180-2.
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         let expected = [(1, abc.to_owned()), (2, abc.to_owned())];
         let found: Vec<_> = signed.iter().map(|file| (file.part, file.signature.to_string())).collect();

@@ -1,4 +1,5 @@
-//! Base64 as the original programs decode it: characters outside the alphabet are skipped; the first `=` ends the text.
+//! Base64 decoding as in the original programs. Characters outside the alphabet are skipped, and the first `=` ends the
+//! text.
 
 use memchr::memchr;
 
@@ -8,7 +9,7 @@ const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 /// reveals such a character.
 const NONE: u8 = 64;
 
-/// Values of all bytes.
+/// The value of each byte.
 const VALUES: [u8; 256] = values();
 
 #[expect(
@@ -36,8 +37,8 @@ pub(crate) fn is_character(byte: u8) -> bool {
     value(byte) < NONE
 }
 
-/// Appends the decoded `text` to `decoded`. Returns the value of a single character left over at the end: its six bits
-/// do not make a byte.
+/// Appends the decoded `text` to `decoded`. If a single character is left over at the end, returns its value, because
+/// its six bits do not make a byte.
 pub(crate) fn decode_into(text: &[u8], decoded: &mut Vec<u8>) -> Option<u8> {
     let mut rest = text.get(..memchr(b'=', text).unwrap_or(text.len())).unwrap_or(text);
     decoded.reserve(rest.len() / 4 * 3 + 3);

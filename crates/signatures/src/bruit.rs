@@ -1,14 +1,14 @@
 //! Recognition of near replicas by features of the visible text. Enough features survive additions and substitutions.
 //!
-//! The text is folded (`fold`: case, accents, look-alikes), split into words (`words`: digits and symbols that replace
-//! letters, words spelt out letter by letter) and stripped of quotations and boilerplate (`lines`). The features are
-//! unordered pairs of content words that are at most [`PAIR_DISTANCE_MAX`] words apart. A report stores at most
-//! [`STORED_MAX`] of its features. A check looks up all features of its message, and [`Stored`] decides whether they
-//! match.
+//! The text is processed in three steps. `fold` removes case and accents and replaces look-alikes. `words` splits the
+//! text into words, converts digits and symbols that stand for letters, and joins words that are spelt letter by
+//! letter. `lines` removes quotations and boilerplate. The features are unordered pairs of content words that are at
+//! most [`PAIR_DISTANCE_MAX`] words apart. A report stores at most [`STORED_MAX`] of its features. A check looks up all
+//! features of its message, and [`Stored`] decides whether they match.
 //!
 //! Features are not keyed. A server hashes them again with the key of its realm and stores those with the lowest
-//! hashes, so that outsiders cannot predict the selection. The feature hash is fast, not cryptographic: other words
-//! with the same feature can be found, but they give a sender no advantage over the words themselves.
+//! hashes, so outsiders cannot predict the selection. The feature hash is fast, not cryptographic. A sender can find
+//! other words with the same feature, but gains nothing by using them.
 
 mod boilerplate;
 mod fold;
@@ -31,27 +31,27 @@ pub use rule::{Overlap, QUARTERS, STORED_MAX, STORED_MIN, Stored};
 /// Maximum distance, in content words, between the two words of a feature.
 pub const PAIR_DISTANCE_MAX: usize = 3;
 
-/// Minimum number of pairs for a message to be identified by pairs alone; with fewer pairs, link targets count too.
+/// Minimum number of pairs that identify a message by themselves. If there are fewer, link targets count too.
 pub const PAIRS_ENOUGH: usize = 12;
 
-/// Minimum percentage of a message's words that are in quoted lines with no author named above them. From this
-/// percentage on, the quoted words count as the sender's own.
+/// If at least this percentage of a message's words are in quoted lines, and no author is named above these lines, the
+/// quoted words count as the sender's own.
 const QUOTED_PERCENT_MIN: usize = 90;
 
-/// Minimum number of own words of a message that is more than a terse reply to what it quotes.
+/// Minimum number of own words in a message that quotes another. A message with fewer is a terse reply.
 const TERSE_WORDS: usize = 8;
 
-/// A message with fewer storable features than this also gets a hash of its whole text, because some or all of its
-/// features may be too common to be stored.
+/// A message with fewer storable features than this also gets a hash of its whole text. Its features alone may not be
+/// enough, because some or all of them may be too common to be stored.
 const WHOLE_FEATURES_MAX: usize = 24;
 
-/// Minimum number of words of any kind for a hash of the whole text; shorter texts are too common.
+/// Minimum number of words of any kind for a hash of the whole text. Shorter texts are too common.
 const WHOLE_WORDS_MIN: usize = 8;
 
 /// Minimum number of words for a hash of the whole text if the text has a link, which is part of the hash.
 const WHOLE_WORDS_BESIDE_LINK_MIN: usize = 3;
 
-/// The features of a message, which its near replicas share.
+/// The features of a message. Near replicas are found by the features that they share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// Pairs of words from the sender's own text, without duplicates, in reading order.
@@ -61,8 +61,8 @@ pub struct Features {
     pub appended: Vec<u64>,
     /// Registered domains and file names of links.
     pub links: Vec<u64>,
-    /// Hash of all words in order, including footers and quotations, and of the links, for messages with few features.
-    /// It identifies a report that stores fewer than [`STORED_MIN`] features.
+    /// Hash of the links and of all words in order, including footers and quotations. Only messages with few features
+    /// have it. It identifies a report that stores fewer than [`STORED_MIN`] features.
     pub whole: Option<u64>,
     /// True if the features are from quoted or forwarded text because the message has no other text.
     pub is_quoted: bool,
@@ -86,7 +86,7 @@ pub struct ExplainedLine {
     pub kind: Kind,
     /// Words that make features.
     pub words: Vec<String>,
-    /// Words that make no features: function words.
+    /// Function words, which make no features.
     pub dropped: Vec<String>,
 }
 
@@ -134,15 +134,15 @@ impl Features {
         self.len() == 0
     }
 
-    /// Iterates over the features that a report may store, in text order: the pairs, and the links if there are few
-    /// pairs.
+    /// Iterates over the features that a report may store, in text order. These are the pairs and, if there are few
+    /// pairs, the links.
     pub fn own(&self) -> impl ExactSizeIterator<Item = u64> + Clone {
         let links = if self.pairs.len() < PAIRS_ENOUGH { self.links.as_slice() } else { &[] };
         let length = self.pairs.len() + links.len();
         (0..length).map(move |at| self.pairs.get(at).or_else(|| links.get(at - self.pairs.len())).copied().unwrap_or(0))
     }
 
-    /// Iterates over the features that a check looks up: all except the hash of the whole text.
+    /// Iterates over the features that a check looks up, i.e. all except the hash of the whole text.
     pub fn all(&self) -> impl Iterator<Item = u64> {
         self.pairs.iter().chain(&self.appended).chain(&self.links).copied()
     }
@@ -180,10 +180,10 @@ pub enum Quoted {
     /// Another author's words.
     #[default]
     IsNotOwn,
-    /// The sender's own words behind quote marks: nearly all words are in quoted lines, and no author is named above
-    /// them.
+    /// The sender's own words, disguised as a quotation. Nearly all words are in quoted lines, and no author is named
+    /// above them.
     IsDisguise,
-    /// Another author's words, with hardly any words of the sender.
+    /// Another author's words. The sender added hardly any.
     IsAllThereIs,
 }
 
@@ -199,7 +199,7 @@ impl Quoted {
         if quoted == 0 {
             Self::IsNotOwn
         } else if unattributed > 0 && unattributed * 100 >= (body + quoted) * QUOTED_PERCENT_MIN {
-            // A few words beside the quoted lines may be a terse reply; in that case, only the exact text is used. If
+            // A few words outside the quoted lines may be a terse reply. In that case, only the exact text is used. If
             // there are more words, they are the message, however much is quoted.
             match body {
                 0 => Self::IsDisguise,
@@ -232,10 +232,10 @@ fn content(lines: &[Line<'_>], words: &Words, counts: impl Fn(Kind) -> bool) -> 
 /// Word counts of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WordCounts {
-    /// Number of all words, whether own, quoted or forwarded, except in greetings, signatures and boilerplate.
+    /// Number of all words, whether own, quoted or forwarded, except those in greetings, signatures and boilerplate.
     pub all: u32,
-    /// Number of the sender's own words, which excludes words that are quoted or forwarded, in a greeting or in
-    /// boilerplate, or below the main part.
+    /// Number of the sender's own words. Words that are quoted or forwarded, in a greeting or boilerplate, or below the
+    /// main part are not counted.
     pub own: u32,
 }
 
@@ -267,16 +267,16 @@ fn pairs(words: &[u64], seen: &mut Seen) -> Vec<u64> {
     pairs
 }
 
-/// A set of numbers, at a third of the cost of a `HashSet`. An attacker can choose words whose numbers collide, so a
-/// number is looked for in at most [`PROBES_MAX`](Self::PROBES_MAX) slots, and dropped if they are all taken.
+/// A set of numbers that costs a third as much as a `HashSet`. An attacker can choose words whose numbers collide. So a
+/// number is looked up in at most [`PROBES_MAX`](Self::PROBES_MAX) slots, and dropped if all of them are taken.
 struct Seen {
     slots: Vec<u64>,
     mask: usize,
 }
 
 impl Seen {
-    /// Maximum number of probes. Without an attack, and at a load of at most one half, one number in a hundred thousand
-    /// needs that many.
+    /// Maximum number of probes. The load is at most one half, so without an attack only one number in a hundred
+    /// thousand needs this many.
     const PROBES_MAX: usize = 32;
 
     fn with_capacity(numbers: usize) -> Self {
@@ -313,7 +313,7 @@ fn own_links(reading: &Reading, lines: &[Line<'_>]) -> Vec<Link> {
         let (own, others) = (read(own), read(others));
         links.retain(|link| own.contains(link) || !others.contains(link));
     }
-    // Lines are folded to lower case; link targets are not.
+    // The lines are folded to lower case, but link targets are not.
     let is_same = |link: &Link, other: &Link| link.host == other.host && link.path.eq_ignore_ascii_case(&other.path);
     for line in lines.iter().filter(|line| !may_hold_link(line.kind)) {
         if links.is_empty() {
@@ -330,7 +330,7 @@ const fn may_hold_link(kind: Kind) -> bool {
     matches!(kind, Kind::Body | Kind::Greeting)
 }
 
-/// Returns the features of link targets, without the parts that differ from copy to copy.
+/// Returns the features of link targets. The parts of a target that differ from copy to copy are left out.
 fn link_features(links: &[Link]) -> Vec<u64> {
     let mut features = Vec::new();
     for link in links {

@@ -1,31 +1,31 @@
 //! The checksums that clients of the Distributed Checksum Clearinghouse send for a message.
 //!
-//! Each checksum is an MD5 of one trait of the message: its source, three of its header fields, its body, and (*Fuz1*)
-//! the letters of its text. Fuz1 is equal for messages that differ only in greetings, digits, punctuation and the paths
-//! of links.
+//! Each checksum is an MD5 of one trait of the message. The traits are its source, three of its header fields, its
+//! body, and the letters of its text (*Fuz1*). Fuz1 is equal for messages that differ only in greetings, digits,
+//! punctuation and the paths of links.
 //!
 //! # Omissions
 //!
-//! - **Fuz2** uses only words from dictionaries that come with the original program and may not be used here. The
-//!   original client computes Fuz2; a server only compares it.
-//! - **Greylisting and reputation checksums** need the configuration of a client or its server. [`substitute_sum`]
+//! - **Fuz2** counts only words from dictionaries that come with the original program and may not be used here. The
+//!   original client computes Fuz2, and a server only compares it.
+//! - **Greylisting and reputation checksums** depend on the configuration of a client or its server. [`substitute_sum`]
 //!   computes the checksum of a substitute header, but [`sign()`] does not use it.
 //! - **The client's address** is not guessed from the topmost `Received` field, as `dccproc -R` does. The caller
 //!   provides it in [`Envelope::client`].
 //!
 //! # Agreement with the original
 //!
-//! The rules were derived by observing the original clients (release 2.3.167); tests cannot compare with the original
-//! program. Address, header and body checksums of ordinary messages agree. Fuz1 agrees in simple cases, but bit-exact
-//! agreement is not claimed: the original works in a buffer of 317 bytes, and the buffer boundaries affect the result.
-//! Even the original programs differ from each other: `dccifd` drops a greeting on the very first line of a body, and
-//! `dccproc` keeps it. This module drops it.
+//! The rules were derived by observing the original clients (release 2.3.167). The tests cannot run the original
+//! program. Address, header and body checksums of ordinary messages agree. Fuz1 agrees in simple cases, but not always
+//! bit by bit, because the original works in a buffer of 317 bytes and its boundaries affect the result. Even the
+//! original programs differ from each other: `dccifd` drops a greeting on the very first line of a body, but `dccproc`
+//! keeps it. This module drops it.
 //!
 //! Where the observations allow several rules, this module uses the following ones:
 //!
 //! - If a field is repeated, the last one in the text counts. For `Received`, the original documents this rule. Every
 //!   relay adds its field at the top, so the last field is that of the first relay.
-//! - An empty field has the checksum of the empty string; a missing field has no checksum.
+//! - An empty field has the checksum of the empty string. A missing field has no checksum.
 //! - Body covers everything after the message header, including boundaries and headers of parts. Fuz1 covers only the
 //!   contents of parts, of any type.
 //! - A link ends at white space, quotes or angle brackets.

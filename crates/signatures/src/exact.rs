@@ -1,17 +1,17 @@
-//! The exact scheme: one signature for the whole visible text, normalised.
+//! The exact scheme. It makes one signature for the whole visible text, normalised.
 //!
-//! Letters are unchanged, including case and accents. Only white space is folded, so that re-encoding, re-wrapping and
-//! conversion between plain text and HTML change nothing. A message without text has no signature, because too many
-//! messages would share it. If a message only forwards another one as an attachment, the two have different signatures,
-//! because a forward of spam to an abuse desk is not spam.
+//! Letters are unchanged, including case and accents. Only white space is folded. The signature is therefore unaffected
+//! by re-encoding, re-wrapping, and conversion between plain text and HTML. A message without text has no signature,
+//! because too many messages would share it. A message that only forwards another one as an attachment has a different
+//! signature, because spam forwarded to an abuse desk is not spam.
 
 use sha2::{Digest, Sha256};
 
 use crate::reading::{Reading, is_invisible};
 use crate::sha256::Sha256Signature;
 
-/// Prefix of the text if all of it is in attached messages. No other text can start with this prefix, because white
-/// space is folded.
+/// Prefix that is hashed before the text if all of the text is in attached messages. No text can start with this prefix
+/// itself, because white space is folded.
 const FORWARD_MARK: &str = "forwarded\n";
 
 /// Signs the visible text.

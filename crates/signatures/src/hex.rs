@@ -1,4 +1,4 @@
-//! Hexadecimal: written in lower case, read in either case.
+//! Hexadecimal encoding, written in lower case and read in either case.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub fn read<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// Decodes exactly as many bytes as `bytes` has.
+/// Fills `bytes` from `text`, which must have exactly two digits per byte.
 pub(crate) fn fill(bytes: &mut [u8], text: &str) -> Option<()> {
     let digits = text.as_bytes();
     if digits.len() != 2 * bytes.len() {
@@ -26,7 +26,7 @@ pub(crate) fn fill(bytes: &mut [u8], text: &str) -> Option<()> {
     Some(())
 }
 
-/// Returns the byte that two digits encode.
+/// Returns the byte encoded by two digits.
 pub fn byte(digits: [u8; 2]) -> Option<u8> {
     let [high, low] = digits.map(|digit| char::from(digit).to_digit(16));
     u8::try_from(high? << 4 | low?).ok()

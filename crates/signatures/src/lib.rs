@@ -1,7 +1,7 @@
 //! Signatures of raw mail, one module per scheme.
 //!
 //! Each scheme computes its signatures from the bytes of a message as received. Schemes do not read files, the clock or
-//! the network. No input can make a scheme panic, or exceed its bounds on time and memory.
+//! the network. No input can make a scheme panic or exceed its bounds on time and memory.
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 

@@ -19,7 +19,7 @@ pub fn of(message: &[u8]) -> Option<String> {
     if values.next().is_some() {
         return None;
     }
-    // Lossy, because the phrase before the brackets may be in any encoding.
+    // The conversion is lossy, because the phrase before the brackets may be in any encoding.
     let text = String::from_utf8_lossy(value);
     let identifier = match text.rsplit_once('<') {
         Some((phrase, rest)) => {

@@ -1,12 +1,13 @@
-//! The structure of a message: its header fields and its parts, as found by a mail reader.
+//! The structure of a message: its header fields and its parts, as a mail reader finds them.
 //!
-//! All of our own schemes read mail through this module. (The schemes of other programs have their own parsing rules,
-//! which determine their signatures and are in their modules.) The parser is lenient: every byte string is a message.
+//! All of our own schemes read mail through this module. The schemes of other programs have parsers in their own
+//! modules, because their parsing rules affect their signatures. The parser in this module is lenient: every byte
+//! string is a message.
 //!
 //! mail-parser decodes fields, transfer encodings and character sets. The tree of parts is built here, because
-//! mail-parser's own traversal is unbounded: nested messages overflow its stack, and multiparts without delimiters take
-//! quadratic time. This parser reads its bytes once for each level of the tree, and builds at most [`NESTING_MAX`]
-//! levels and [`PARTS_MAX`] non-empty parts. Content that is nested deeper stays undecoded text; further parts are
+//! mail-parser's own traversal is unbounded. Nested messages overflow its stack, and multiparts without delimiters take
+//! quadratic time. This parser reads the bytes once for each level of the tree, and builds at most [`NESTING_MAX`]
+//! levels and [`PARTS_MAX`] non-empty parts. Content that is nested deeper stays undecoded text. Further parts are
 //! dropped.
 
 mod decode;
@@ -24,7 +25,7 @@ pub const NESTING_MAX: usize = 16;
 /// Maximum number of parts that are neither multiparts nor empty.
 pub const PARTS_MAX: usize = 256;
 
-/// Number of bytes of a file that are decoded to determine its kind.
+/// Number of bytes at the start of a file that are decoded to determine its kind.
 const HEAD_BYTES: usize = 1024;
 
 /// Maximum number of pieces of a multipart, including empty ones.
@@ -48,9 +49,9 @@ pub enum Entity<'m> {
     Part(Part<'m>),
     /// Consecutive parts.
     Several(Vec<Self>),
-    /// An attached message: another author's words.
+    /// An attached message, which contains another author's words.
     Forwarded(Box<Self>),
-    /// Alternatives, best last. A mail reader displays only one of them.
+    /// Alternatives, with the best one last. A mail reader displays only one of them.
     Alternatives(Vec<Self>),
 }
 
@@ -100,8 +101,8 @@ impl<'m> Part<'m> {
         decode::transfer(self.raw, self.media.encoding)
     }
 
-    /// Returns a prefix of the content: at least `bytes` long, unless the content is shorter. White space within
-    /// encoded content decodes to nothing, so the input is extended until the prefix is long enough.
+    /// Returns a prefix of the content that is at least `bytes` long, or the whole content if it is shorter. White
+    /// space within encoded content decodes to nothing, so the input is extended until the prefix is long enough.
     pub(crate) fn head(&self, bytes: usize) -> Cow<'m, [u8]> {
         let mut length = HEAD_BYTES;
         loop {
@@ -154,7 +155,7 @@ impl Walk {
         }
         self.parts += usize::from(!body.trim_ascii().is_empty());
         if depth >= NESTING_MAX && (media.is_message() || media.is("multipart", None)) {
-            // Content that is not parsed counts as text, so that deep nesting cannot hide content.
+            // Content that is too deep to be parsed counts as text. Otherwise, deep nesting could hide it.
             self.is_cut = true;
             return Entity::Part(self.part(MediaType::default(), body));
         }
@@ -185,7 +186,7 @@ impl Walk {
 }
 
 /// Splits a multipart body at its delimiter lines, into at most [`PIECES_MAX`] pieces. An unclosed last piece counts as
-/// a piece; text before the first delimiter or after the closing one does not.
+/// a piece. Text before the first delimiter or after the closing one does not.
 fn pieces<'m>(body: &'m [u8], boundary: &[u8]) -> Vec<&'m [u8]> {
     let mut pieces = Vec::new();
     if boundary.is_empty() {
@@ -208,10 +209,10 @@ fn pieces<'m>(body: &'m [u8], boundary: &[u8]) -> Vec<&'m [u8]> {
     pieces
 }
 
-/// If the delimiter at `at` is on a line of its own, returns the end of the line, and true if it is the closing
+/// If the delimiter at `at` is on a line of its own, returns the end of the line, and whether it is the closing
 /// delimiter.
 fn delimiter_line(body: &[u8], at: usize, length: usize) -> Option<(bool, usize)> {
-    // Checks the start of the line first: searching for the line end from every position within a line would take
+    // Checks the start of the line first. Searching for the line end from every position within a line would take
     // quadratic time.
     if at.checked_sub(1).is_some_and(|before| body.get(before) != Some(&b'\n')) {
         return None;
@@ -314,8 +315,8 @@ mod tests {
 
     #[test]
     fn endless_multiparts_take_little_time() {
-        // Each part declares a delimiter that never occurs and is searched for once. mail-parser needs half a minute
-        // for 2 MB of such parts.
+        // Each part declares a delimiter that never occurs. This parser searches for it only once. mail-parser needs
+        // half a minute for 2 MB of such parts.
         let part = |at: usize| format!("--a\nContent-Type: multipart/mixed; boundary=b{at}\n\nx\n");
         let message: String = (0..40_000).map(part).collect();
         let message = ["Content-Type: multipart/mixed; boundary=a\n\n", &message].concat();

@@ -1,8 +1,9 @@
-//! The composition of a message, on which its verdict depends: its words, its files, and the piece that each signature
-//! covers.
+//! The composition of a message: its words, its files, and the piece that each signature covers. The verdict depends on
+//! it.
 //!
-//! A single part proves little about a message: spam copies logos, footers and forms from good mail. So each signature
-//! states the [`Piece`] that it covers, and the [`Outline`] determines the main content of the message ([`Main`]).
+//! A single part proves little about a message, because spam copies logos, footers and forms from good mail. So each
+//! signature states the [`Piece`] that it covers, and the [`Outline`] determines the main content of the message
+//! ([`Main`]).
 
 use crate::attachment::is_file;
 use crate::bruit::{Features, WordCounts};
@@ -20,7 +21,7 @@ pub const TEXT_WORDS_BESIDE_FILE_MIN: u32 = 20;
 /// Minimum number of words of an identifying text around a visible link.
 const TEXT_WORDS_BESIDE_LINK_MIN: u32 = 3;
 
-/// Minimum size of a file in bytes; smaller files are accessories.
+/// Minimum size of a file in bytes. Smaller files are accessories.
 const FILE_BYTES_MIN: usize = 256;
 
 /// The piece of a message that a signature covers.
@@ -48,7 +49,7 @@ pub enum Piece {
 pub struct Outline {
     /// Number of words, without greetings, signatures and boilerplate.
     pub words: u32,
-    /// Number of the sender's own words, neither quoted nor forwarded; included in `words`.
+    /// Number of the sender's own words, which are neither quoted nor forwarded. They are included in `words`.
     pub own_words: u32,
     /// Number of files of the kind [`Piece::File`].
     pub files: u32,
@@ -63,12 +64,11 @@ pub struct Outline {
 pub enum Main {
     /// The message's own text.
     Text,
-    /// The files of the message: there is hardly any text, and no link.
+    /// The files of the message, if there is hardly any text and no link.
     Files,
-    /// The targets of the links in the message: there is hardly any text, and files beside links may be copied from
-    /// good mail.
+    /// The link targets, if there are links and hardly any text. Files next to links may be copied from good mail.
     Links,
-    /// No main content: all pieces may occur in other messages as well.
+    /// No main content, because all pieces may occur in other messages as well.
     Nothing,
 }
 
@@ -121,7 +121,7 @@ impl Piece {
     pub const ALL: [Self; 7] =
         [Self::Message, Self::MainText, Self::OtherText, Self::Picture, Self::Accessory, Self::File, Self::Forwarded];
 
-    /// The name in requests and answers.
+    /// Returns the name in requests and answers.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -141,10 +141,11 @@ impl Piece {
         Self::ALL.into_iter().find(|piece| piece.name() == name)
     }
 
-    /// Returns the kind of a file, determined by its header, its first bytes and the extension of its name. These must
-    /// not contradict each other; otherwise spam could label its payload as a logo.
+    /// Returns the kind of a file, determined by its header, its first bytes and its file extension. These must not
+    /// contradict each other. Otherwise, spam could label its payload as a logo.
     pub(crate) fn of_file(part: &Part<'_>, content: &[u8]) -> Self {
-        // Outline and signature must agree on the kind, and the outline is computed from the first bytes only.
+        // The outline and the signature must agree on the kind. The outline is computed from the first bytes only, so
+        // the signature must not use more.
         let content = content.get(..FILE_BYTES_MIN).unwrap_or(content);
         let extension = part.media.extension.as_deref();
         let is_opened_as = |extensions: &[&str]| extension.is_some_and(|extension| extensions.contains(&extension));
@@ -165,8 +166,8 @@ impl Piece {
     }
 }
 
-/// Extensions of files that are not opened as pictures, whatever they contain. A list of picture extensions would not
-/// work, because names of pictures vary too much: `image001.jpg@01D9ABCD.12345`, `logo.png?v=2`.
+/// Extensions of files that no program opens as pictures, whatever they contain. A list of picture extensions would not
+/// work, because picture names vary too much: `image001.jpg@01D9ABCD.12345`, `logo.png?v=2`.
 const OTHER_EXTENSIONS: &[&str] = &[
     "pdf", "doc", "docx", "docm", "dot", "dotm", "xls", "xlsx", "xlsm", "xlsb", "ppt", "pptx", "pptm", "rtf", "odt",
     "ods", "odp", "one", "csv", "txt", "xml", "htm", "html", "shtml", "xhtml", "xht", "mht", "mhtml", "eml", "msg",
@@ -180,7 +181,7 @@ const ACCESSORY_EXTENSIONS: &[&str] =
 /// Returns true if a file starts with the magic bytes of a picture.
 fn is_picture_by_content(content: &[u8]) -> bool {
     const STARTS: [&[u8]; 5] = [b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"\xff\xd8\xff", b"II*\0"];
-    // The two letters alone are not sufficient, so the reserved bytes of a bitmap must be zero as well.
+    // The two letters at the start of a bitmap are not sufficient. Its reserved bytes must be zero as well.
     let is_bitmap = content.starts_with(b"BM") && content.get(6..10) == Some(&[0; 4]);
     let is_webp = content.starts_with(b"RIFF") && content.get(8..12) == Some(b"WEBP");
     STARTS.iter().any(|start| content.starts_with(start)) || is_bitmap || is_webp
@@ -219,19 +220,19 @@ fn is_accessory(media: &MediaType, content: &[u8]) -> bool {
     begins || ((is_named || media.is("font", None)) && !is_other_file(content))
 }
 
-/// The outline of a message given as a list of parts, as Razor clients report it. A part is header lines, a blank
-/// line and a body.
+/// The outline of a message that is given as a list of parts, as Razor clients report it. A part consists of header
+/// lines, a blank line and a body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PartsOutline {
-    /// Kind of piece, for each part.
+    /// Kind of piece of each part.
     pub pieces: Vec<Piece>,
     /// Outline of all parts together.
     pub outline: Outline,
 }
 
 impl PartsOutline {
-    /// Outlines parts. The main text is the first text with enough words. An HTML version directly after a plain
-    /// version replaces it.
+    /// Outlines parts. The main text is the first text with enough words. If an HTML version directly follows a
+    /// plain-text version, the HTML version is used instead.
     #[must_use]
     pub fn of<'p>(parts: impl Iterator<Item = &'p [u8]>) -> Self {
         let mut found = Self::default();
@@ -250,7 +251,8 @@ impl PartsOutline {
             }
             let at = found.pieces.len() - 1;
             let replaces = is_html && is_behind_plain && main.is_some_and(|main| main + 1 == at);
-            // The signature of a short plain text covers the target of its link. An HTML page does not show the target.
+            // The signature of a short plain text covers the target of its link. That of an HTML page does not, because
+            // the page's text does not contain the target.
             let shows_link = !is_html && outline.links > 0 && outline.own_words >= TEXT_WORDS_BESIDE_LINK_MIN;
             let is_enough = outline.own_words >= TEXT_WORDS_MIN || shows_link;
             if is_enough && (main.is_none() || replaces) {
@@ -262,13 +264,13 @@ impl PartsOutline {
         if let Some(main) = main.and_then(|main| found.pieces.get_mut(main)) {
             *main = Piece::MainText;
         }
-        // If any text has a link, however short the text is, the files do not count as the sender's own.
+        // If any text has a link, even a short text, the files do not count as the sender's own.
         found.outline.links = links;
         found
     }
 }
 
-/// Returns the kind of piece, the outline of the part, and true if it is an HTML page.
+/// Returns the kind of piece, the outline of the part, and whether the part is an HTML page.
 fn part(raw: &[u8]) -> (Piece, Outline, bool) {
     let message = Message::read(raw);
     let parts = message.parts();
@@ -382,7 +384,11 @@ mod tests {
         };
         let outline = |own: &str| outline_of(&[part("Content-Type: text/html", &page(own))]);
         assert_eq!((outline("").main(), outline("").links), (Main::Nothing, 0));
-        assert_eq!((outline(link).main(), outline(link).links > 0), (Main::Links, true), "the sender's own, too");
+        assert_eq!(
+            (outline(link).main(), outline(link).links > 0),
+            (Main::Links, true),
+            "the sender also wrote a link"
+        );
     }
 
     #[test]

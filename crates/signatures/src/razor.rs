@@ -1,9 +1,10 @@
 //! The signatures of Vipul's Razor, version 2, as computed by the client in Debian's package `razor`.
 //!
 //! This module computes from a raw message what the client sends to a server. The message is split into parts. Each
-//! part has one *e4* signature ("ephemeral": two sections of the text, selected by the server's [`Ep4`] parameters) and
-//! any number of *e8* signatures ("whiplash": one for each domain that the part links to, with the size of the part). A
-//! report carries only e4, so a server computes e8 itself from the parts that follow: [`sign_part`].
+//! part has one *e4* signature ("ephemeral"), of two sections of the text selected by the server's [`Ep4`] parameters.
+//! It also has one *e8* signature ("whiplash") for each domain that it links to, which includes the size of the part. A
+//! report contains e4 signatures, followed by the parts themselves. The server computes e8 from these parts with
+//! [`sign_part`].
 //!
 //! Servers compare signatures byte by byte, so every quirk of the client is reproduced exactly. The quirks are
 //! described where they occur, and tests compare with the client itself.
@@ -15,16 +16,16 @@
 //!
 //! # Differences from the client
 //!
-//! - A message may nest at most [`NESTING_MAX`] multiparts and yield at most [`PARTS_MAX`] parts. A multipart nested
-//!   deeper is a single part; parts beyond the limit are dropped. The client has neither limit.
-//! - If the host of a link has a character above 255 (written as `&#300;`, for example), the client crashes without
-//!   signing the message. This module skips such a host and signs the others.
+//! - A message may nest at most [`NESTING_MAX`] multiparts and yield at most [`PARTS_MAX`] parts. A multipart that is
+//!   nested deeper is a single part. Parts beyond the limit are dropped. The client has neither limit.
+//! - If the host of a link contains a character above 255, for example one written as `&#300;`, the client crashes
+//!   without signing the message. This module skips such a host and signs the others.
 //!
 //! # Input
 //!
 //! [`sign`] expects the message unchanged, as SpamAssassin passes it to the client's library. The command-line tools
-//! change a file as they read it: `razor-check` signs `From the heart` at the start of a line as `>From the heart`. To
-//! get the signatures of the command-line tools, pass the file through [`command_line_messages`] first.
+//! change a file as they read it. For example, `razor-check` signs `From the heart` at the start of a line as `>From
+//! the heart`. To get the signatures of the command-line tools, pass the file through [`command_line_messages`] first.
 
 mod common_hosts;
 mod domains;

@@ -1,7 +1,7 @@
 //! The visible content of a message: its text and its link targets.
 //!
-//! All of our own schemes use it. Parts are selected as in mail programs, HTML is rendered, and invisible text is kept
-//! separate.
+//! All of our own schemes use this content. Parts are selected as in mail programs, HTML is rendered, and invisible
+//! text is kept separate.
 
 mod direction;
 mod render;
@@ -11,21 +11,21 @@ use std::borrow::Cow;
 
 use crate::message::{Entity, MediaType, Message, Part};
 
-/// Maximum number of bytes of text that are read, without runs of blanks and zero-width characters.
+/// Maximum length of the text in bytes, after runs of blanks are shortened and zero-width characters removed.
 pub const TEXT_BYTES_MAX: usize = 256 * 1024;
 
-/// Maximum number of bytes of text that are read, including runs of blanks and zero-width characters.
+/// Maximum length of the text in bytes, before runs of blanks are shortened and zero-width characters removed.
 const RAW_TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Number of consecutive blanks and line ends that are kept if there is too much text.
+/// Number of consecutive blanks and line ends to which longer runs are shortened if there is too much text.
 const BLANKS_KEPT: usize = 3;
 
 /// Maximum number of links in a message.
 pub const LINKS_MAX: usize = 256;
-/// Maximum length of a link that is read.
+/// Maximum length of a link. Longer links are ignored in HTML and cut off in text.
 pub const LINK_BYTES_MAX: usize = 2048;
 
-/// Minimum number of words at which an alternative is considered readable.
+/// Minimum number of words in a readable alternative.
 const ALTERNATIVE_WORDS_MIN: usize = 8;
 
 /// The visible content of a message.
@@ -35,9 +35,9 @@ pub struct Reading {
     pub text: String,
     /// Text that is present but invisible.
     pub hidden: String,
-    /// Links and pictures in HTML. Links in plain text are not listed here; they are part of `text`.
+    /// Links and pictures in HTML. Links in plain text are not listed here, but are part of `text`.
     pub links: Vec<PageLink>,
-    /// True if text beyond the limit was dropped.
+    /// True if text was dropped because of the limit.
     pub is_cut: bool,
     /// Text parts of the message, in order.
     pub parts: Vec<TextPart>,
@@ -101,7 +101,7 @@ impl Reading {
         self.parts.iter().zip(ends).map(|(part, end)| (self.text.get(part.start..end).unwrap_or_default(), *part))
     }
 
-    /// Shortens runs of blanks and removes invisible characters, so that they cannot push other text beyond the limit.
+    /// Shortens runs of blanks and removes zero-width characters, so that they cannot push other text beyond the limit.
     fn compact(&mut self) {
         let mut out = String::with_capacity(TEXT_BYTES_MAX * 2);
         let mut parts = Vec::with_capacity(self.parts.len());
@@ -190,7 +190,7 @@ fn is_shown(media: &MediaType) -> bool {
     media.kind == "text" && matches!(media.subtype.as_str(), "plain" | "html" | "enriched" | "richtext" | "")
 }
 
-/// Renders a page. If the resulting text is markup, the page was escaped by mistake, so the text is rendered once more.
+/// Renders a page. If the result is markup itself, the page was escaped by mistake, and the result is rendered again.
 fn page(html: &str) -> Reading {
     let mut reading = render::render(html, RAW_TEXT_BYTES_MAX);
     if is_markup(&reading.text) {
@@ -212,7 +212,7 @@ fn shown(text: String) -> String {
     }
 }
 
-/// Appends text up to the limit, with runs of blanks shortened and without zero-width characters.
+/// Appends text up to the limit. Shortens runs of blanks and omits zero-width characters.
 fn compact(text: &str, out: &mut String) {
     let mut blanks = 0;
     for char in text.chars().filter(|&char| !is_invisible(char)) {
@@ -226,8 +226,8 @@ fn compact(text: &str, out: &mut String) {
     }
 }
 
-/// Returns true for zero-width characters: controls and Default_Ignorable_Code_Point, except those displayed as
-/// blanks.
+/// Returns true for zero-width characters. These are control characters and those with the property
+/// Default_Ignorable_Code_Point, except those displayed as blanks.
 pub(crate) fn is_invisible(char: char) -> bool {
     matches!(char,
         '\u{0}'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}'..='\u{84}' | '\u{86}'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{61c}'
@@ -236,21 +236,21 @@ pub(crate) fn is_invisible(char: char) -> bool {
         | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Returns true for characters displayed as blanks: white space, and characters that Unicode classifies otherwise
-/// (fillers, the empty braille pattern and null note heads).
+/// Returns true for characters displayed as blanks. Besides white space, these are some characters that Unicode
+/// classifies otherwise: fillers, the empty braille pattern and null note heads.
 pub(crate) fn is_blank(char: char) -> bool {
     char.is_whitespace()
         || matches!(char, '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}' | '\u{1d159}')
 }
 
-/// Returns true for blanks that are thinner than word spaces, at least in some fonts. They may separate words, or stand
-/// unnoticed between the letters of one word.
+/// Returns true for blanks that are thinner than word spaces, at least in some fonts. They may separate words, or hide
+/// between the letters of one word.
 pub(crate) fn is_thin_blank(char: char) -> bool {
     matches!(char, '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{2006}'..='\u{200a}' | '\u{202f}')
 }
 
-/// Closes every open tag at the next blank line. HTML labelled as plain text may be cut off within a tag. If it stayed
-/// open, such a tag would swallow the following text, for example the start of a quotation.
+/// Closes every open tag at the next blank line. HTML that is labelled as plain text may be cut off within a tag. If
+/// that tag stayed open, it would hide the text after it, for example the start of a quotation.
 fn with_closed_tags(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut is_open = false;
@@ -267,7 +267,7 @@ fn with_closed_tags(text: &str) -> String {
     out
 }
 
-/// Returns true if text is HTML, regardless of its label: it has at least four tags of the kind that make up pages.
+/// Returns true if text is HTML regardless of its label, i.e. if it has at least four tags that are typical of pages.
 fn is_markup(text: &str) -> bool {
     const NAMES: [&str; 12] = ["html", "body", "table", "font", "br", "p", "a", "td", "tr", "div", "center", "b"];
     let is_tag = |&at: &usize| {

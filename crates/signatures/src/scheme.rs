@@ -9,7 +9,7 @@ use crate::reading::Reading;
 use crate::url::Link;
 use crate::{attachment, dcc, exact, hex, pyzor, razor};
 
-/// A way to derive signatures. The numbers are used in files and on the wire, and never change.
+/// A way to compute signatures. The numbers are used in files and on the wire, and never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Scheme {
@@ -19,27 +19,27 @@ pub enum Scheme {
     Attachment = 2,
     /// [`url`](crate::url).
     Url = 3,
-    /// [`pyzor`], the digest of release 1.0.
+    /// [`pyzor`]: the digest of release 1.0.
     Pyzor = 4,
-    /// [`pyzor`], the digest of release 1.1, if it differs.
+    /// [`pyzor`]: the digest of release 1.1, if it differs.
     Pyzor11 = 14,
-    /// [`razor`], engine 4.
+    /// [`razor`]: engine 4.
     RazorE4 = 5,
-    /// [`razor`], engine 8.
+    /// [`razor`]: engine 8.
     RazorE8 = 6,
-    /// [`dcc`], IP address of the SMTP client.
+    /// [`dcc`]: the IP address of the SMTP client.
     DccIp = 7,
-    /// [`dcc`], envelope sender.
+    /// [`dcc`]: the envelope sender.
     DccEnvFrom = 8,
-    /// [`dcc`], `From` field.
+    /// [`dcc`]: the `From` field.
     DccFrom = 9,
-    /// [`dcc`], `Message-ID` field.
+    /// [`dcc`]: the `Message-ID` field.
     DccMessageId = 10,
-    /// [`dcc`], last `Received` field.
+    /// [`dcc`]: the last `Received` field.
     DccReceived = 11,
-    /// [`dcc`], the body.
+    /// [`dcc`]: the body.
     DccBody = 12,
-    /// [`dcc`], the letters of the text.
+    /// [`dcc`]: the letters of the text.
     DccFuz1 = 13,
 }
 
@@ -53,7 +53,7 @@ pub struct Signature {
     bytes: [u8; Self::BYTES_MAX],
 }
 
-/// Selects the schemes to compute.
+/// The schemes to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// The exact signature of the text.
@@ -70,11 +70,11 @@ pub struct Wanted {
     pub dcc: bool,
     /// The features of near replicas.
     pub bruit: bool,
-    /// The piece covered by each Razor signature; needed for claims.
+    /// The piece covered by each Razor signature. Needed for claims.
     pub razor_pieces: bool,
 }
 
-/// Input of the schemes in addition to the message.
+/// Input for the schemes in addition to the message.
 #[derive(Clone, Debug, Default)]
 pub struct Context<'c> {
     /// Razor's current parameters.
@@ -86,13 +86,13 @@ pub struct Context<'c> {
 /// The computed signatures and features.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signed {
-    /// Signatures by scheme, and in message order within a scheme.
+    /// Signatures, grouped by scheme. Those of one scheme are in message order.
     pub signatures: Vec<Signature>,
     /// Links, in the order of their signatures.
     pub links: Vec<Link>,
     /// Features for near replicas, if requested.
     pub features: Option<Features>,
-    /// Composition of the message, if it was read for its text signature or its features.
+    /// Composition of the message, if its text signature or its features were requested.
     pub outline: Option<Outline>,
 }
 
@@ -262,7 +262,7 @@ impl Signature {
         Self { scheme, part, piece: Piece::Message, length: length as u8, bytes }
     }
 
-    /// Returns the same signature, but with `piece` as the piece of the message that it covers.
+    /// Returns the same signature, but sets the piece that it covers to `piece`.
     #[must_use]
     pub const fn covering(self, piece: Piece) -> Self {
         Self { piece, ..self }
@@ -285,7 +285,7 @@ impl Signature {
         self.part
     }
 
-    /// Returns the bytes to compare.
+    /// Returns the bytes of the signature, which servers compare.
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(..usize::from(self.length)).unwrap_or_default()
     }
@@ -297,7 +297,7 @@ impl fmt::Display for Scheme {
     }
 }
 
-/// Formats the signature as the scheme's own programs do: razor64 for Razor, hex digits for the others.
+/// Formats the signature as the scheme's own programs do, i.e. in razor64 for Razor, and in hex digits for the others.
 impl fmt::Display for Signature {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.scheme, self.bytes()) {

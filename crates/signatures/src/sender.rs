@@ -1,4 +1,4 @@
-//! The sender that a message claims: the address in its `From` field.
+//! The sender that a message claims to have, i.e. the address in its `From` field.
 //!
 //! The field can be forged. An ambiguous header (more than one field or address, an unterminated comment or quoted
 //! string) is ignored, so that syntax tricks cannot impersonate another sender.
@@ -22,8 +22,8 @@ pub fn of(message: &[u8]) -> Option<String> {
     address(&without_words(std::str::from_utf8(value).ok()?)?)
 }
 
-/// Removes comments and the contents of quoted strings. Accepted addresses contain neither. The quote marks stay, so
-/// that a quoted string is not accepted as an address.
+/// Removes comments and the contents of quoted strings, which accepted addresses do not contain. The quote marks stay,
+/// so that a quoted string is not accepted as an address.
 fn without_words(text: &str) -> Option<String> {
     let mut plain = String::with_capacity(text.len());
     let (mut comments, mut is_quoted) = (0_usize, false);
@@ -44,7 +44,7 @@ fn without_words(text: &str) -> Option<String> {
     (comments == 0 && !is_quoted).then_some(plain)
 }
 
-/// Returns the address in angle brackets or, without brackets, the only word.
+/// Returns the address in angle brackets. Without brackets, returns the only word.
 fn address(text: &str) -> Option<String> {
     let address = match text.split_once('<') {
         Some((name, rest)) => {

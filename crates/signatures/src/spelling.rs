@@ -1,7 +1,7 @@
 //! Parsing of signatures from their text form.
 //!
-//! A text is a signature of a scheme if it encodes the right number of bytes, in razor64 for Razor, and in hex digits
-//! of either case for the other schemes.
+//! A text is a signature of a scheme if it encodes the right number of bytes. Razor's signatures are in razor64, and
+//! all others are in hex digits of either case.
 
 use crate::hex;
 use crate::razor::{E4Signature, E8Signature};
@@ -39,8 +39,8 @@ impl Scheme {
 
     const fn spelling(self) -> &'static str {
         match (self, self.signature_bytes()) {
-            (Self::RazorE4, _) => "28 characters of razor64, the last of them A",
-            (Self::RazorE8, _) => "12 characters of razor64, the last of them A",
+            (Self::RazorE4, _) => "28 razor64 characters ending in `A`",
+            (Self::RazorE8, _) => "12 razor64 characters ending in `A`",
             (_, 16) => "32 hex digits",
             (_, 20) => "40 hex digits",
             (_, _) => "64 hex digits",
@@ -124,7 +124,7 @@ mod tests {
             assert_eq!(error.to_string(), "invalid pyzor signature: expected 40 hex digits", "{other}");
         }
         let error = Signature::parse(Scheme::RazorE8, "CEwqbhldO38B").unwrap_err();
-        assert!(error.to_string().ends_with("12 characters of razor64, the last of them A"));
+        assert!(error.to_string().ends_with("12 razor64 characters ending in `A`"));
     }
 
     proptest! {

@@ -32,8 +32,7 @@ impl Encoding {
     }
 }
 
-/// Decodes escapes and soft line ends; any other `=` stays. mail-parser would reject the whole text because of such a
-/// `=`.
+/// Decodes escapes and soft line ends. Any other `=` stays; mail-parser would reject the whole text because of it.
 pub(crate) fn quoted_printable(text: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text;

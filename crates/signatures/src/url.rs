@@ -1,8 +1,8 @@
-//! Links: the targets that a message offers its reader.
+//! The links of a message.
 //!
-//! A link is identified by its normalised host and path: the host in lower case without port, user, trailing dot or
-//! `www.`; the path without query, fragment and needless percent-escapes. The registered part of a host is determined
-//! by the Public Suffix List.
+//! A link is identified by its normalised host and path. The host is in lower case, without port, user, trailing dot
+//! and `www.`. The path has no query, fragment or needless percent-escapes. The Public Suffix List determines the
+//! registered part of a host.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -74,12 +74,12 @@ impl Link {
     }
 }
 
-/// Returns true if the scheme of a URL leads a reader to a host.
+/// Returns true if URLs with this scheme lead to a host.
 fn is_followed(scheme: &str) -> bool {
     ["http", "https", "ftp"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
 }
 
-/// Returns the URLs in a text: from `http` to the next blank or bracket.
+/// Returns the URLs in a text. A URL extends from `http` to the next blank or bracket.
 fn addresses(text: &str) -> impl Iterator<Item = &str> {
     let mut behind = 0;
     memchr::memmem::find_iter(text.as_bytes(), b"://").filter_map(move |at| {

@@ -1,49 +1,53 @@
 //! Boilerplate that providers, newsletters and firms add to every message, in the most common languages of mail.
 //!
-//! This is not a list of texts to search for: only the words of the phrases matter. The words of one topic in one
-//! language form a small vocabulary. A line is boilerplate if nearly all of its content words are in one vocabulary. To
-//! hide a pitch in such a line, a sender would have to write most of the pitch with those words. Words that pitches
-//! need, such as those about accounts, passwords, prices and prizes, are in none of the vocabularies.
+//! The phrases themselves are not searched for. Only their words matter. The words of one topic in one language form a
+//! small vocabulary. A line is boilerplate if nearly all of its content words are in one vocabulary. To hide a sales
+//! pitch in such a line, a sender would have to write most of it with those words. Words that pitches need, such as
+//! those about accounts, passwords, prices and prizes, are in none of the vocabularies.
 
 use std::ops::Range;
 
 use super::lines::{Kind, Line};
 use super::words::{Word, Words};
 
-/// Minimum number of different words of one topic in a line of boilerplate, and their minimum share of its content
-/// words.
+/// Minimum number of different words of one topic in a line of boilerplate.
 const LINE_CUES_MIN: usize = 3;
+/// Minimum percentage of a line's content words that belong to the topic.
 const LINE_PERCENT_MIN: usize = 80;
 
-/// Minimum number of different words in a provider's line that is not below a rule. All its content words must belong
-/// to the topic.
+/// Minimum number of different topic words in a provider's line that is not below a rule. All content words of a
+/// provider's line must belong to the topic.
 const PROVIDER_CUES_MIN: usize = 2;
 
-/// The minimums for a paragraph, which may also contain the name and address of a firm.
+/// Minimum number of different words of one topic in a paragraph of boilerplate.
 const PARAGRAPH_CUES_MIN: usize = 6;
+/// Minimum percentage of a paragraph's content words that belong to the topic. It is lower than for a line, because a
+/// paragraph may also contain the name and address of a firm.
 const PARAGRAPH_PERCENT_MIN: usize = 65;
 
 /// Maximum number of words of boilerplate. The limit bounds the work on long lines and paragraphs.
 const WORDS_MAX: usize = 300;
+/// Maximum number of lines of a paragraph. A longer paragraph is divided.
 const PARAGRAPH_LINES_MAX: usize = 40;
 
 /// The set of vocabularies that contain a word, one bit each.
 pub(super) type Topics = u64;
 
-/// The number of topics of providers, and the topics about unsubscribing; see [`TOPICS`].
+/// Number of providers' topics. They come first in [`TOPICS`].
 const PROVIDERS: usize = 14;
+/// The topics about unsubscribing in [`TOPICS`].
 const LEAVING: Range<usize> = 28..42;
 
-/// Text about unsubscribing is looked up but not stored if the message has at least this many other content words. With
-/// fewer other words, this text is needed to identify the message, so it is stored, but does not count as the sender's
+/// Text about unsubscribing is looked up but not stored if the message has at least this many other content words. If
+/// there are fewer, this text is needed to identify the message. It is then stored, but does not count as the sender's
 /// own.
 const OTHER_WORDS_MIN: usize = 40;
 
 /// The names of providers and devices. A provider's line has at least one such name.
 const NAMES: Topics = 1 << 57;
 
-/// The phrases of each topic and language, at most 64 entries. The first [`PROVIDERS`] entries are for lines of
-/// providers, the last is [`NAMES`].
+/// The phrases of each topic and language, at most 64 entries. The first [`PROVIDERS`] entries are for providers'
+/// lines. The last entry is [`NAMES`].
 pub(super) const TOPICS: [&str; 58] = [
     // Lines that providers and programs add below a message.
     "Sent from my iPhone, iPad, Samsung Galaxy smartphone, Android tablet, BlackBerry, Huawei, Xiaomi, Nokia, mobile phone, device. \
@@ -87,7 +91,7 @@ pub(super) const TOPICS: [&str; 58] = [
      антивирусом Avast. Без вирусов",
     "iPhone'umdan, iPhone, iPad, Samsung Galaxy akıllı telefonumdan, telefonumdan, cihazımdan, Android gönderildi. Yahoo Mail. iOS, Android \
      için Outlook'u edinin, indirin. Bu e-posta Avast antivirüs yazılımı tarafından virüslere karşı denetlenmiştir, kontrol edildi. Virüs bulunmuyor",
-    // Links to the online version of a page that is not displayed.
+    // Links to the online version of a page that is displayed incorrectly.
     "View this email, message, newsletter in your browser, online, as a web page. Having trouble viewing, reading, displaying this email? \
      Can't see images? Problems? Click here, click the link below to see, view, read, open the online version, web version, HTML version, \
      mobile version. To view this message copy, paste the link, address into your browser, go to the following address below. Your mail \
@@ -280,7 +284,7 @@ pub(super) const TOPICS: [&str; 58] = [
      Viren viruses antivirusprogram virustorjuntaohjelma antivírus antivirüs",
 ];
 
-/// Marks lines and paragraphs of the body that consist of the words of one topic.
+/// Marks the lines and paragraphs of the body that consist mostly of one topic's words.
 pub(super) fn mark(lines: &mut [Line<'_>], words: &Words) {
     let mut at = 0;
     while at < lines.len() {
@@ -337,7 +341,7 @@ fn topic_of_line(words: &[Word], is_below_rule: bool) -> Option<usize> {
     is_boilerplate.then_some(count.topic)
 }
 
-/// The most frequent topic of some text, with its numbers of content words, of words of the topic, and of different
+/// The most frequent topic of a text, and the text's word counts: content words, words of the topic, and different
 /// words of the topic.
 #[derive(Clone, Copy, Debug)]
 struct Count {

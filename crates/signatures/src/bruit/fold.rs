@@ -1,13 +1,13 @@
-//! Folding of letters to what a reader perceives, without look-alikes, accents, styles and case.
+//! Folding of letters to what a reader perceives. Look-alikes are replaced, and accents, styles and case are removed.
 //!
-//! The table of look-alikes is decancer's, which extends Unicode data. If a letter resembles an ASCII character, the
-//! result is that character, otherwise the letter itself.
+//! The table of look-alikes is decancer's, which extends Unicode data. A letter that resembles an ASCII character is
+//! replaced with it. Any other letter is kept.
 
 use decancer::Translation;
 
 use crate::reading::{Reading, TextPart, is_blank, is_invisible, is_line_end, is_thin_blank};
 
-/// Maximum average number of letters between two blanks; if there are more, the text uses other characters as blanks.
+/// Maximum average number of letters between two blanks. If there are more, the text uses other characters as blanks.
 const LETTERS_PER_BLANK_MAX: usize = 9;
 
 /// Returns the folded text of a message, and the positions of its parts in the folded text.
@@ -28,8 +28,8 @@ pub(super) fn folded(text: &str) -> String {
     out
 }
 
-/// Appends the folded form of `text` to `out`: lower case, without marks, controls and zero-width characters. Line
-/// ends are kept.
+/// Appends the folded form of `text` to `out`. It is in lower case, without marks, control characters and zero-width
+/// characters. Line ends are kept.
 fn fold(text: &str, out: &mut String) {
     let mut rest = text;
     let mut thin_blank: Option<&str> = None;
@@ -47,12 +47,12 @@ fn fold(text: &str, out: &mut String) {
     fold_ascii(rest, out);
 }
 
-/// Returns the replacement for thin blanks in a text: a blank if they must be what separates the words (there are
-/// hardly any other blanks), and otherwise the empty string.
+/// Returns the replacement for thin blanks in a text. If there are hardly any other blanks, the thin ones must separate
+/// the words, so each is replaced with a blank. Otherwise, they are removed.
 fn fold_thin_blank(text: &str) -> &'static str {
     let is_wide_blank = |char: char| is_blank(char) && !is_thin_blank(char);
     let blanks = text.chars().filter(|&char| is_wide_blank(char)).count();
-    // Letters of scripts without blanks between words are not counted.
+    // Scripts that are written without blanks between words are not counted.
     let letters = text.chars().filter(|&char| char < '\u{700}' && char.is_alphabetic()).count();
     if letters > LETTERS_PER_BLANK_MAX * (blanks + 1) { " " } else { "" }
 }
@@ -71,11 +71,11 @@ fn fold_ascii(text: &str, out: &mut String) {
 
 fn fold_char(char: char, out: &mut String) {
     match char {
-        // Typographic marks, which are not part of words but must not become letters.
+        // Typographic marks. They are not part of words, but must not become letters either.
         '\u{2010}'..='\u{2015}' | '\u{2212}' => out.push('-'),
         '\u{2018}' | '\u{2019}' | '\u{201b}' | '\u{2032}' => out.push('\''),
         char if is_line_end(char) => out.push('\n'),
-        // Used as a letter by convention, more than by resemblance.
+        // Used as a letter by convention rather than resemblance.
         '£' => out.push('l'),
         char if is_invisible(char) => {}
         char if is_blank(char) => out.push(' '),

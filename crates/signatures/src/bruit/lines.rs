@@ -1,7 +1,8 @@
-//! Classification of lines: the sender's own text, quotations, and text repeated in every mail of a list or firm.
+//! Classification of lines into the sender's own text, quotations, and text that is repeated in every mail of a list or
+//! firm.
 //!
-//! Lines other than the sender's own text are not matched, so they cause no false matches. But a sender could hide text
-//! by imitating such lines, so each rule requires more than one sign; `docs/near-replicas.md` lists the remaining
+//! Only the sender's own text is matched, so the other lines cause no false matches. But a sender could hide text by
+//! imitating such lines. So each rule requires more than one sign. `docs/near-replicas.md` lists the remaining
 //! loopholes.
 
 use std::ops::Range;
@@ -25,8 +26,8 @@ pub enum Kind {
     Boilerplate,
     /// A greeting, which is personal.
     Greeting,
-    /// Text that is looked up but not stored: a text part below the main one, such as a footer added by a firm or list,
-    /// or text about unsubscribing below a longer text.
+    /// Text that is looked up but not stored. It is either a text part below the main one, such as a footer added by a
+    /// firm or list, or text about unsubscribing below a longer text.
     Appended,
 }
 
@@ -37,7 +38,8 @@ pub(super) struct Line<'t> {
     pub kind: Kind,
     /// True if the line consists of symbols and separates the text above from the text below.
     pub is_rule: bool,
-    /// True if many messages have such a line. It is then not the sender's own text, even if it makes features.
+    /// True if many messages have such a line. The line is then not the sender's own text, even if its words make
+    /// features.
     pub is_stock: bool,
     /// Range of its words.
     pub words: Range<usize>,
@@ -47,49 +49,55 @@ pub(super) struct Line<'t> {
     pub is_forwarded: bool,
 }
 
-/// Maximum number of words of a signature, minimum number of words above a signature, and maximum number of words in
-/// the lines about a sponsor above a footer.
+/// Maximum number of words of a signature.
 const SIGNATURE_WORDS_MAX: usize = 120;
+/// Minimum number of words above a signature.
 const SIGNED_WORDS_MIN: usize = 8;
+/// Maximum number of words in the lines about a sponsor above a footer.
 const SPONSOR_WORDS_MAX: usize = 40;
 
-/// Number of blank lines that end a footer, and the maximum numbers of lines and words of a footer. The limits prevent
-/// quadratic time for consecutive rules.
+/// Number of blank lines that end a footer.
 const FOOTER_GAP_LINES: usize = 2;
+/// Maximum number of lines of a footer. Without this limit, consecutive rules would take quadratic time.
 const FOOTER_LINES_MAX: usize = 400;
+/// Maximum number of words of a footer, for the same reason.
 const FOOTER_WORDS_MAX: usize = 1_000;
 
-/// Minimum number of different signs of a list in a footer, and maximum number of words per sign.
+/// Minimum number of different signs of a list in a footer.
 const LIST_CUES_MIN: usize = 2;
+/// Maximum number of words of a footer per sign of a list.
 const LIST_WORDS_PER_CUE: usize = 12;
 
-/// Minimum number of different cue words in a paragraph that is a disclaimer, and maximum number of words per cue.
+/// Minimum number of different cue words in a disclaimer.
 const DISCLAIMER_CUES_MIN: usize = 3;
+/// Maximum number of words of a disclaimer per cue.
 const DISCLAIMER_WORDS_PER_CUE: usize = 12;
-/// Maximum number of consecutive words without a cue in a disclaimer. A pitch between two sentences of a disclaimer has
-/// more words.
+/// Maximum number of consecutive words without a cue in a disclaimer. A sales pitch between two sentences of a
+/// disclaimer would have more.
 const DISCLAIMER_GAP_MAX: usize = 18;
 const PARAGRAPH_LINES_MAX: usize = 40;
 
-/// Minimum number of symbols in a rule, and maximum number of other characters besides blanks.
+/// Minimum number of symbols in a rule.
 const RULE_SIGNS_MIN: usize = 8;
+/// Maximum number of characters in a rule that are neither symbols nor blanks.
 const RULE_OTHERS_MAX: usize = 3;
 
 /// Maximum number of blank lines between an attribution and the quotation.
 const ATTRIBUTION_GAP_LINES: usize = 8;
 
-/// Maximum distance of a digest message from the rule above it, in lines, and maximum number of words in a digest's
-/// title.
+/// Maximum number of lines between a digest's message and the rule above it.
 const DIGEST_GAP_LINES: usize = 4;
+/// Maximum number of words in a digest's title.
 const DIGEST_TITLE_WORDS_MAX: usize = 16;
 
 /// Maximum number of words of a greeting.
 const GREETING_WORDS_MAX: usize = 5;
 
-/// Minimum number of the sender's own words in the main part of a message, which is the first part with that many.
+/// Minimum number of the sender's own words in the main part of a message. The main part is the first one with that
+/// many.
 const MAIN_WORDS_MIN: usize = 20;
 
-/// A part below the main one counts as appended if it has at most this many times the words of the main one.
+/// A part below the main one counts as appended if it has at most this many times as many words as the main one.
 const APPENDED_TIMES_MAX: usize = 2;
 
 /// Splits folded text into lines and classifies them. The words of all lines are appended to `words`.
@@ -120,7 +128,7 @@ pub(super) fn lines<'t>(text: &'t str, parts: &[TextPart], words: &mut Words) ->
     lines
 }
 
-/// Marks the text parts below the main part, except parts that are much longer than the main part.
+/// Marks the text parts below the main part, except those that are much longer than it.
 fn mark_appended(lines: &mut [Line<'_>], parts: usize) {
     if parts < 2 {
         return;
@@ -164,10 +172,10 @@ fn mark_quotes(lines: &mut [Line<'_>]) -> Vec<usize> {
     introductions
 }
 
-/// Marks the preamble of a mailing list digest. The messages of a digest are quoted, each below its own header, with a
-/// line of hyphens above every header but the first. The preamble is marked if it is only a title, or if it has as many
-/// signs of a list in relation to its length as a footer. The subjects that it may list do not count towards its
-/// length.
+/// Marks the preamble of a mailing list digest. The messages of a digest are quoted. Each is below its own header, and
+/// there is a line of hyphens above every header but the first. The preamble is marked if it is only a title, or if it
+/// has enough signs of a list for its length, by the same rule as for a footer. Listed subjects do not count towards
+/// its length.
 fn mark_digest(lines: &mut [Line<'_>], introductions: &[usize], words: &Words) {
     let [first, others @ ..] = introductions else { return };
     let is_below_rule = |&&at: &&usize| {
@@ -231,7 +239,7 @@ fn mark_footers(lines: &mut [Line<'_>], words: &Words) {
         }
         let rest = total - line.words.end;
         let above = line.words.start;
-        // Below the exact signature mark of mail programs, a signature may be longer than the message.
+        // Below the exact signature mark of mail programs, the signature may be longer than the message.
         let rest_max = if line.text == "-- " { above * APPENDED_TIMES_MAX } else { above };
         if is_signature && above >= SIGNED_WORDS_MIN && rest <= rest_max.min(SIGNATURE_WORDS_MAX) {
             // A long signature is looked up, because it may hide other text.
@@ -241,7 +249,7 @@ fn mark_footers(lines: &mut [Line<'_>], words: &Words) {
         }
         let block = footer_block(lines, at);
         let own = words_of(lines, block.clone());
-        // The sponsor of a list is named above its footer, between separate rules.
+        // The sponsor of a list is named above the list's footer, between rules of its own.
         let is_sponsor = || {
             own.len() <= SPONSOR_WORDS_MAX
                 && cues(words, own.clone(), Role::Sponsor) > 0
@@ -253,7 +261,7 @@ fn mark_footers(lines: &mut [Line<'_>], words: &Words) {
     }
 }
 
-/// Returns true if a line consists of symbols, or nearly so.
+/// Returns true if a line consists of symbols, with at most [`RULE_OTHERS_MAX`] other characters.
 fn is_rule(line: &str) -> bool {
     let mut others = 0;
     let mut signs = 0;
@@ -311,7 +319,7 @@ fn mark_disclaimers(lines: &mut [Line<'_>], words: &Words) {
     }
 }
 
-/// Returns the lines of a paragraph from its first disclaimer cue to its last, if there are enough cues.
+/// If a paragraph has enough disclaimer cues, returns its lines from the first cue to the last.
 fn disclaimer(lines: &[Line<'_>], paragraph: Range<usize>, words: &Words) -> Option<Range<usize>> {
     let has_cue = |&at: &usize| cues(words, words_of(lines, at..at + 1), Role::Disclaimer) > 0;
     let first = paragraph.clone().find(has_cue)?;
@@ -365,7 +373,7 @@ fn mark_greeting(lines: &mut [Line<'_>], words: &Words) {
     }
 }
 
-/// Marks the lines of a range that are still body lines as boilerplate.
+/// Marks the body lines of a range as boilerplate.
 fn mark(lines: &mut [Line<'_>], range: Range<usize>) {
     mark_as(Kind::Boilerplate, lines, range);
 }
@@ -444,10 +452,22 @@ mod tests {
     fn signatures_end_a_message_that_is_longer() {
         let text = "one two three four five six seven eight nine ten";
         assert_eq!(kinds(&format!("{text}\n-- \nJohn Smith\nSome Firm")), "B--");
-        assert_eq!(kinds(&format!("-- \n{text}")), "B", "nothing is signed");
-        assert_eq!(kinds(&format!("what the others say of it all\n-- \n{text}")), "BB", "almost nothing is signed");
-        assert_eq!(kinds(&format!("what the others say of it all now\n-- \n{text}")), "B+", "more below than above");
-        assert_eq!(kinds(&format!("what the others say of it all now\n-- \n{text}\n{text}")), "BBB", "far more below");
+        assert_eq!(kinds(&format!("-- \n{text}")), "B", "no text above the signature");
+        assert_eq!(
+            kinds(&format!("what the others say of it all\n-- \n{text}")),
+            "BB",
+            "too little text above the signature"
+        );
+        assert_eq!(
+            kinds(&format!("what the others say of it all now\n-- \n{text}")),
+            "B+",
+            "more text below the mark than above"
+        );
+        assert_eq!(
+            kinds(&format!("what the others say of it all now\n-- \n{text}\n{text}")),
+            "BBB",
+            "far more text below the mark than above"
+        );
     }
 
     #[test]
@@ -482,7 +502,7 @@ mod tests {
             "This message is confidential and intended only for the addressee.\n{pitch}\n\
              If you received it in error, delete it and notify the sender."
         );
-        assert!(kinds(&hidden).contains('B'), "a pitch between two sentences of a disclaimer");
+        assert!(kinds(&hidden).contains('B'), "a sales pitch between two sentences of a disclaimer");
     }
 
     #[test]

@@ -1,25 +1,27 @@
 //! Recognition of quotations and forwards, in the styles of common mail programs and the most common languages of mail.
 //!
-//! A sender could hide a text by making it look quoted, so each rule needs more than one sign. An attribution is
-//! followed by quoted lines, or contains a date or an address. A copied header has an author, a date and a subject. The
-//! mark of a forward is followed by such fields. This module works on folded text.
+//! A sender could hide a text by making it look quoted, so each rule needs more than one sign. An attribution must be
+//! followed by quoted lines, or contain a date or an address. A copied header must have an author, a date and a
+//! subject. The mark of a forward must be followed by such fields. This module works on folded text.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::fold;
 
-/// Maximum size of an attribution in lines and in bytes, and maximum size in bytes of an attribution that contains
-/// neither a date nor an address.
+/// Maximum number of lines of an attribution.
 pub(super) const ATTRIBUTION_LINES_MAX: usize = 3;
+/// Maximum number of bytes of an attribution.
 const ATTRIBUTION_BYTES_MAX: usize = 320;
+/// Maximum number of bytes of an attribution that contains neither a date nor an address.
 const BARE_ATTRIBUTION_BYTES_MAX: usize = 120;
 
 /// Minimum number of numbers in a date and time.
 const DATE_NUMBERS_MIN: usize = 3;
 
-/// Maximum number of lines of a copied header, and of other lines between two header fields.
+/// Maximum number of lines of a copied header.
 const HEADER_LINES_MAX: usize = 48;
+/// Maximum number of other lines between two header fields.
 const HEADER_OTHERS_MAX: usize = 4;
 
 /// Maximum length of a field name.
@@ -54,7 +56,7 @@ enum Mark {
     Bare,
 }
 
-/// A header field that mail programs copy; one bit each.
+/// A header field that mail programs copy. Each field has a bit of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Field(u32);
 
@@ -205,8 +207,8 @@ fn mark(line: &str) -> Option<Mark> {
     }
 }
 
-/// If a forwarded message begins at the first line, returns the number of lines that introduce it: the mark that mail
-/// programs set and the header that they copy. Everything after these lines is forwarded.
+/// If a forwarded message begins at the first line, returns the number of lines that introduce it. These are the mark
+/// that the mail program sets and the header that it copies. Everything after them is forwarded.
 pub(super) fn original(signs: &[Signs]) -> Option<usize> {
     let first = signs.first()?;
     if first.mark.is_none() && first.field.is_none() {
@@ -222,7 +224,7 @@ pub(super) fn original(signs: &[Signs]) -> Option<usize> {
     is_original.then_some(from + header.length)
 }
 
-/// Returns true if one of the next few lines is a field: the forwarding program may have written other lines above the
+/// Returns true if one of the next few lines is a field. The forwarding program may have written other lines above the
 /// fields.
 fn has_field_below(signs: &[Signs]) -> bool {
     let has_field = |signs: &Signs| signs.field.is_some_and(|field| field != Field::NUMBER);
@@ -277,14 +279,14 @@ impl Header {
         self.fields.count_ones()
     }
 
-    /// Returns true if the header has an author, a subject, and a date or number. All mail programs copy these fields,
-    /// and few other texts have them.
+    /// Returns true if the header has an author, a subject, and a date or a number in a digest. All mail programs copy
+    /// these fields, and few other texts have them.
     const fn is_complete(self) -> bool {
         self.has(Field::FROM) && self.has(Field::SUBJECT) && (self.has(Field::DATE) || self.has(Field::NUMBER))
     }
 }
 
-/// Returns the number of lines at the end of `lines` that are an attribution: `On a day, someone wrote:`. The
+/// Returns the number of lines at the end of `lines` that are an attribution, such as `On a day, someone wrote:`. The
 /// attribution may be wrapped. `is_followed` is true if a quoted line follows.
 pub(super) fn attribution(lines: &[&str], is_followed: bool) -> Option<usize> {
     let longest = lines.len().min(ATTRIBUTION_LINES_MAX);
@@ -296,8 +298,8 @@ pub(super) fn attribution(lines: &[&str], is_followed: bool) -> Option<usize> {
     wrapped.or_else(|| lines.last().filter(|line| is_attribution(line, is_followed)).map(|_| 1))
 }
 
-/// Returns true if a wrapped attribution may begin with this line: it contains a date or an address, and does not end a
-/// sentence.
+/// Returns true if a wrapped attribution may begin with this line. Such a line contains a date or an address, and does
+/// not end a sentence.
 fn begins_attribution(line: &str) -> bool {
     let line = without_emphasis(line);
     let ends = line.ends_with(['!', '?', ':', ';']) || line.is_empty();
@@ -316,7 +318,7 @@ fn is_attribution(text: &str, is_followed: bool) -> bool {
     let numbers = numbers(text);
     let has_date = numbers >= DATE_NUMBERS_MIN || (numbers > 0 && TABLES.openers.iter().any(|opener| first == opener));
     let (has_verb, has_address) = (words().any(is_verb), has_address(text));
-    // A feminine ending may follow in brackets: `napisał(a)`.
+    // A feminine ending may follow in brackets, as in `napisał(a)`.
     let ends_in_verb = || words().rev_two().any(is_verb);
     let is_full = has_verb && (has_address || (has_date && (is_followed || ends_in_verb())));
     let is_in_another_language = has_date && has_address && is_followed;
@@ -349,9 +351,9 @@ fn has_address(text: &str) -> bool {
         && host.starts_with(char::is_alphanumeric)
 }
 
-/// Returns the number of lines that introduce the quotation at the start of `text`, which a mail program marked as
-/// quoted. `above` is the text directly above; if `above` introduces the quotation, the number is 0. Returns `None` if
-/// the quotation has no introduction. Neither text is folded.
+/// Returns the number of lines at the start of `text` that introduce a quotation. `text` is a block that a mail program
+/// marked as quoted, and `above` is the text directly above it. The number is 0 if the introduction is in `above`.
+/// Returns `None` if there is no introduction. Neither text needs to be folded.
 pub(crate) fn introduction(above: &str, text: &str) -> Option<usize> {
     let last = lines_at_end(above);
     let last: Vec<&str> = last.iter().map(String::as_str).collect();
@@ -372,12 +374,12 @@ pub(crate) fn introduction(above: &str, text: &str) -> Option<usize> {
     original(&signs).map(|length| first + length)
 }
 
-/// Maximum number of bytes that are searched for the introduction of a quotation: in the quotation, and in the text
-/// above it.
+/// Maximum number of bytes of a quotation that are searched for its introduction.
 const INTRODUCTION_BYTES_MAX: usize = 2_000;
+/// Maximum number of bytes above a quotation that are searched for its introduction.
 const ABOVE_BYTES_MAX: usize = 600;
 
-/// Returns the last lines of a text, after its last blank line, folded.
+/// Returns the last lines of a text, folded, up to the closest blank line.
 fn lines_at_end(text: &str) -> Vec<String> {
     let start = text.ceil_char_boundary(text.len().saturating_sub(ABOVE_BYTES_MAX));
     let end = text.get(start..).unwrap_or_default().trim_end();

@@ -177,7 +177,7 @@ fn marks_of_replies_and_forwards() {
     assert_eq!(plain(&format!("Begin forwarded message:\n{OTHER}\nFrom: us")), "B", "no header");
 }
 
-/// Attributions as written by mail programs; `|` marks a line wrap.
+/// Attributions as written by mail programs. `|` marks a line wrap.
 const ATTRIBUTIONS: [&str; 38] = [
     "On Mon, 2 Nov 2026 at 10:04, Jane Smith <jane@firm.example> wrote:",
     "On Mon, 2 Nov 2026 at 10:04, Jane Smith|<jane@firm.example> wrote:",
@@ -244,7 +244,7 @@ fn attributions_in_html() {
             format!(
                 "<div dir=ltr>{OWN}</div><br><div class=\"gmail_quote\"><div dir=ltr class=\"gmail_attr\">{text}<br></div><blockquote class=\"gmail_quote\" style=\"margin:0\">{OTHER}</blockquote></div>"
             ),
-            // Programs that set neither a name nor a type for the block of quoted text.
+            // Programs that set neither a class nor a type on the quoted block.
             format!(
                 "<div>{OWN}</div><div>{text}</div><blockquote style=\"border-left:1px solid #ccc\">{OTHER}</blockquote>"
             ),
@@ -308,9 +308,9 @@ fn one_sign_alone_hides_nothing() {
     };
     assert_eq!(quoted_below("Wow, see what they sent"), Quoted::IsAllThereIs, "a terse reply");
     let offer = "Cheap watches from the best makers are waiting for you today";
-    assert_eq!(quoted_below(offer), Quoted::IsNotOwn, "an offer above words without an author");
+    assert_eq!(quoted_below(offer), Quoted::IsNotOwn, "an offer above a quotation without an author");
     assert_eq!(page(&format!("<p>Our offer:<blockquote type=cite>{OTHER}</blockquote>")), "B");
-    assert_eq!(page(&format!("<p>Our offer:<blockquote>{OTHER}</blockquote>")), "B", "set in");
+    assert_eq!(page(&format!("<p>Our offer:<blockquote>{OTHER}</blockquote>")), "B", "an indented block");
     assert_eq!(
         page(&format!("<blockquote class=quote>{OTHER}</blockquote><div class=yahoo_quoted>{OTHER}</div>")),
         "B"

@@ -1,8 +1,8 @@
-//! The matching rule: decides whether enough of a report is found in a message.
+//! The matching rule, which decides whether enough of a report is found in a message.
 //!
-//! A replica that was altered word by word keeps part of every quarter of the report; a replica with added text keeps
-//! nearly all of the report. Two issues of a newsletter share some quarters entirely and others not at all, so the
-//! evidence that one quarter can contribute is capped. Figures and experiments: `docs/near-replicas.md`.
+//! A replica that was altered word by word keeps part of every quarter of the report. A replica with added text keeps
+//! nearly all of the report. Two issues of a newsletter share some quarters in full and nothing of the others, so the
+//! evidence from each quarter is capped. `docs/near-replicas.md` has figures and experiments.
 
 /// Number of quarters of a text.
 pub const QUARTERS: usize = 4;
@@ -13,36 +13,38 @@ pub const STORED_MAX: usize = 48;
 /// Minimum number of stored features. A report with fewer features is found only by the hash of its whole text.
 pub const STORED_MIN: usize = 6;
 
-/// Minimum number of found features for any match: 3, plus 31 % of the stored features, in hundredths of a feature.
+/// Fixed part of the minimum number of found features for any match, in hundredths of a feature.
 const FLOOR: u64 = 300;
+/// Part of that minimum that grows with the report, in per cent of the stored features.
 const FLOOR_SHARE: u64 = 31;
 
-/// Minimum share of the report, in per cent, that must be found in a message that contains the report among other text.
+/// Minimum percentage of the report that must be found in a message that contains the report and other text.
 const MOST_SHARE: u64 = 70;
 
-/// Minimum share of the message, in per cent, that must be found in the report if the message omits part of the report.
+/// Minimum percentage of the message that must be found in the report if the message omits part of the report.
 const WITHIN_SHARE: u64 = 62;
 
-/// Minimum number of found features if words were altered: 2, plus 34 % of the stored features, in hundredths of a
-/// feature. At most `QUARTER_CAP` per cent of the stored features of each quarter count.
+/// Fixed part of the minimum number of found features if words were altered, in hundredths of a feature.
 const SPREAD: u64 = 200;
+/// Part of that minimum that grows with the report, in per cent of the stored features.
 const SPREAD_SHARE: u64 = 34;
+/// Maximum percentage of a quarter's stored features that count if words were altered.
 const QUARTER_CAP: u64 = 50;
 
-/// The weight of a feature by its quarter. Messages of one template share the first and the last quarter, so these
+/// Weight of a feature in each quarter. Messages made from one template share their first and last quarters, so these
 /// count less.
 const QUARTER_WEIGHTS: [u64; QUARTERS] = [4, 6, 6, 4];
 
-/// Minimum sum of the two shares of an [`Overlap`] for a close replica. The shares of a report with few features are
-/// less exact, so the minimum is lower than for a long report.
+/// Minimum sum of the two shares of an [`Overlap`] for a close replica. The minimum is lower than for a long report,
+/// because the shares of a report with few features are less exact.
 const CLOSE_SUM: u32 = 126;
 /// Minimum sum of the two shares for a close replica of a long report.
 const CLOSE_SUM_LONG: u32 = 132;
 /// Minimum of each of the two shares of a close replica.
 const CLOSE_SHARE: u32 = 48;
-/// Minimum shares of message and report for a close replica that omits text of the report.
+/// Minimum shares of the message and the report, in this order, for a close replica that omits text of the report.
 const CLOSE_CUT: (u32, u32) = (66, 40);
-/// Minimum shares of report and message for a close replica with added text.
+/// Minimum shares of the report and the message, in this order, for a close replica with added text.
 const CLOSE_ADDED: (u32, u32) = (78, 35);
 /// Minimum share of the report for a close replica inside a longer message.
 const CLOSE_CONTAINED: u32 = 85;
@@ -53,14 +55,15 @@ const CLOSE_ALTERED_LONG: u32 = 10;
 /// Minimum number of stored features of a long report. A shorter report may be a stock sentence.
 const CLOSE_STORED: u64 = 32;
 
-/// Minimum shares, in per cent, of the features that are found if words were altered everywhere: in the worst quarter,
-/// in the two worst quarters on average, and in these two relative to the other two. If a block of text was replaced
-/// instead, some quarters are found completely and others hardly at all.
+/// Minimum percentage of the features of the worst quarter that are found if words were altered everywhere. If a block
+/// of text was replaced instead, some quarters are found completely and others hardly at all.
 const ALTERED_QUARTER: u64 = 25;
+/// Minimum percentage for the two worst quarters on average.
 const ALTERED_HALF: u64 = 33;
+/// Minimum percentage for the two worst quarters relative to the two best.
 const ALTERED_RATIO: u64 = 50;
 
-/// The stored properties of a report in addition to its features.
+/// The properties of a report that are stored with its features.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
     /// Number of stored features in each quarter.
@@ -69,15 +72,16 @@ pub struct Stored {
     pub features: u32,
 }
 
-/// The shares of a report and of a message that the two have in common, in per cent. The middle of the report counts
-/// more than its ends.
+/// The percentages of a report and of a message that the two have in common. The middle of the report counts more than
+/// its ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overlap {
     /// Share of the report.
     pub of_report: u8,
     /// Share of the message.
     pub of_message: u8,
-    /// True if the missing features are spread over all quarters of the report, as if words were altered one by one.
+    /// True if the missing features are spread over all quarters of the report, as they are if words were altered one
+    /// by one.
     pub is_even: bool,
 }
 
@@ -89,7 +93,7 @@ impl Stored {
     }
 
     /// Returns the overlap of this report with a message that has `features` features. `found` is the number of stored
-    /// features found in the message, by quarter. Returns `None` if the message is not a replica.
+    /// features found in the message, for each quarter. Returns `None` if the message is not a replica.
     #[must_use]
     pub fn overlap(&self, found: [u32; QUARTERS], features: u32) -> Option<Overlap> {
         if !self.is_matched_by(found, features) {
@@ -125,7 +129,7 @@ impl Stored {
         found.into_iter().zip(self.by_quarter).map(|(found, stored)| u64::from(found.min(u32::from(stored))))
     }
 
-    /// Returns the number of features found, times 100, with each quarter limited to its cap.
+    /// Returns the number of features found, in hundredths, with each quarter limited to its cap.
     fn capped(&self, found: [u32; QUARTERS]) -> u64 {
         let quarters = self.found_of(found).zip(self.by_quarter);
         quarters.map(|(found, stored)| (found * 100).min(QUARTER_CAP * u64::from(stored))).sum()
@@ -133,9 +137,9 @@ impl Stored {
 
     /// Returns true if a replica with this overlap is close enough to the report to count as the same message.
     ///
-    /// A replica is close if most of both texts agrees, if text was added or omitted, or if words were altered
-    /// everywhere. Two messages of one template are further apart, because each has text that the other lacks. A short
-    /// report inside a long message is not close.
+    /// A replica is close if most of both texts agrees, if text was only added or only omitted, or if words were
+    /// altered everywhere. Two messages made from one template are further apart, because each has text that the other
+    /// lacks. A short report inside a long message is not close.
     #[must_use]
     pub fn is_close(&self, overlap: &Overlap) -> bool {
         let (of_report, of_message) = (u32::from(overlap.of_report), u32::from(overlap.of_message));
@@ -149,7 +153,7 @@ impl Stored {
     }
 
     /// Returns true if a message with `features` features is a replica of this report. `found` is the number of stored
-    /// features found in the message, by quarter.
+    /// features found in the message, for each quarter.
     #[must_use]
     pub fn is_matched_by(&self, found: [u32; QUARTERS], features: u32) -> bool {
         let stored = self.total();
@@ -164,7 +168,7 @@ impl Stored {
     }
 }
 
-/// Returns the sum of the features by quarter, each weighted by its quarter.
+/// Returns the sum of the features of all quarters, weighted by [`QUARTER_WEIGHTS`].
 fn weighted(quarters: impl IntoIterator<Item = u64>) -> u64 {
     quarters.into_iter().zip(QUARTER_WEIGHTS).map(|(features, weight)| features * weight).sum()
 }
@@ -173,7 +177,7 @@ fn weighted(quarters: impl IntoIterator<Item = u64>) -> u64 {
 mod tests {
     use super::*;
 
-    /// A report of 200 features, 48 of them stored.
+    /// A report with 200 features, of which 48 are stored.
     const REPORT: Stored = Stored { by_quarter: [12; 4], features: 200 };
 
     #[test]
@@ -206,18 +210,18 @@ mod tests {
     #[test]
     fn what_is_close_to_a_report() {
         let is_close = |found, features| REPORT.overlap(found, features).is_some_and(|found| REPORT.is_close(&found));
-        assert!(is_close([12, 12, 12, 12], 200) && is_close([11, 11, 12, 12], 210), "another name");
+        assert!(is_close([12, 12, 12, 12], 200) && is_close([11, 11, 12, 12], 210), "only a name was replaced");
         assert!(is_close([7, 7, 7, 7], 200), "words altered everywhere");
-        assert!(is_close([4, 5, 6, 7], 400), "and as much text added");
-        assert!(!is_close([3, 4, 12, 12], 250), "the lower half of it, below another text");
-        assert!(is_close([12, 12, 0, 0], 110), "half of it, and nothing else");
-        assert!(is_close([12, 12, 12, 10], 5_000), "all of it, in a long message");
-        assert!(!is_close([12, 3, 3, 12], 200), "the frame of it, around another text");
-        assert!(!is_close([12, 12, 5, 0], 200), "the upper half of it, above another text");
-        assert!(!is_close([9, 9, 9, 9], 2_000), "much of it, in a long message");
+        assert!(is_close([4, 5, 6, 7], 400), "words altered everywhere, and as much text added");
+        assert!(!is_close([3, 4, 12, 12], 250), "the lower half of the report, below other text");
+        assert!(is_close([12, 12, 0, 0], 110), "half of the report and nothing else");
+        assert!(is_close([12, 12, 12, 10], 5_000), "all of the report in a long message");
+        assert!(!is_close([12, 3, 3, 12], 200), "the first and last quarters, around other text");
+        assert!(!is_close([12, 12, 5, 0], 200), "the upper half of the report, above other text");
+        assert!(!is_close([9, 9, 9, 9], 2_000), "much of the report in a long message");
         let small = Stored { by_quarter: [3; 4], features: 12 };
         let found = small.overlap([3; 4], 300).unwrap();
-        assert!(!small.is_close(&found), "a sentence in a long message");
+        assert!(!small.is_close(&found), "a short report in a long message");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The matching form of words: letters only. Digits and symbols that replace letters are converted, and obstacles
-//! between letters are removed.
+//! The matching form of words, which consists only of letters. Digits and symbols that replace letters are converted,
+//! and obstacles between letters are removed.
 //!
-//! The form need not be correct spelling; it only has to be the same for all ways of writing a word.
+//! The form need not be spelt correctly. It only has to be the same for all ways of writing a word.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -15,7 +15,8 @@ const WORD_CHARS_MAX: usize = 20;
 /// Minimum number of consecutive single letters that spell out a word.
 const SPELT_LETTERS_MIN: usize = 3;
 
-/// Endings that distinguish a bare host name, or a file on a host, from a missing blank after a full stop.
+/// Endings of bare host names and of files on a host. They distinguish such names from two words without a blank after
+/// the full stop.
 const HOST_ENDS: [&str; 8] = [".com", ".net", ".org", ".info", ".biz", ".edu", ".gov", ".html"];
 
 /// Substrings of mailing list addresses.
@@ -48,7 +49,7 @@ pub(super) struct Words {
 }
 
 impl Words {
-    /// Creates a list for matching, without the letters that are needed for display.
+    /// Creates a list for matching. It does not keep the letters, which are only needed for display.
     pub(super) fn without_letters() -> Self {
         Self { forgets_letters: true, ..Self::default() }
     }
@@ -106,8 +107,8 @@ impl Words {
         self.add_spelt(&mut spelt);
     }
 
-    /// Adds the word spelt out in single letters, if there are enough letters. Fewer letters are dropped, like any
-    /// single letter.
+    /// Adds the word that is spelt in single letters, if there are enough of them. Otherwise the letters are dropped,
+    /// like any single letter.
     fn add_spelt(&mut self, spelt: &mut Spelt) {
         if spelt.count == 0 {
             return;
@@ -155,8 +156,8 @@ impl Words {
         }
     }
 
-    /// Adds letters, interspersed with digits, symbols and joints, as one word or, in scripts without blanks, as
-    /// several.
+    /// Adds a run of letters, which may contain digits, symbols and joints. It makes one word, or several in a script
+    /// without blanks.
     fn add_word(&mut self, written: &str) {
         let written = written.trim_end_matches(is_end_sign).trim_start_matches(is_start_sign);
         if !written.contains(char::is_alphabetic) {
@@ -193,7 +194,7 @@ impl Words {
     }
 }
 
-/// Letters written one by one, separated by blanks: `v i a g r a`.
+/// Letters written one by one and separated by blanks, as in `v i a g r a`.
 #[derive(Default)]
 struct Spelt {
     letters: String,
@@ -202,8 +203,8 @@ struct Spelt {
 }
 
 impl Spelt {
-    /// Accepts a token that is a single letter; a punctuation mark after the letter ends the word. Returns false if the
-    /// token is not accepted.
+    /// Adds a token that is a single letter, and otherwise returns false. A punctuation mark after the letter ends the
+    /// word.
     fn take(&mut self, token: &str) -> bool {
         // The second byte rules out most tokens.
         if token.as_bytes().get(1).is_some_and(u8::is_ascii_alphanumeric) {
@@ -228,8 +229,8 @@ impl Spelt {
     }
 }
 
-/// Returns the length of the word at the start of a text, if it consists of lower-case letters and ends at a blank, or
-/// at a punctuation mark and a blank. This is the fast path for most words.
+/// Returns the length of the word at the start of a text, if it consists of lower-case letters and is followed by a
+/// blank, or by a punctuation mark and a blank. This is the fast path for most words.
 fn plain_word(text: &[u8]) -> Option<usize> {
     let length = text.iter().position(|byte| !byte.is_ascii_lowercase()).unwrap_or(text.len());
     let is_blank = |at: usize| text.get(at).is_none_or(|byte| matches!(byte, b' ' | b'\t'));
@@ -244,11 +245,11 @@ pub(super) fn matching_form(word: &str) -> String {
 
 /// Returns the hash of a word in its matching form.
 pub(super) fn hash(letters: &str) -> u64 {
-    // The hash is fast and unkeyed; hashes that sites exchange are hashed again with the key of their realm.
+    // The hash is fast and unkeyed. Hashes that sites exchange are hashed again with the key of their realm.
     xxh3_64(letters.as_bytes())
 }
 
-/// Returns the letter that a character of a word represents; joints represent none.
+/// Returns the letter that a character of a word represents, or `None` for a joint.
 fn matching_letter(char: char) -> Option<char> {
     let letter = match char {
         '0' => 'o',
@@ -303,7 +304,7 @@ fn letter_runs(token: &str) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Returns true if the runs are the letters of one word, with other characters between them: `v*i*a*g*r*a`.
+/// Returns true if the runs are the letters of one word with other characters between them, as in `v*i*a*g*r*a`.
 fn is_broken_up(runs: &[(usize, usize)]) -> bool {
     let singles = runs.iter().filter(|(start, end)| end - start == 1).count();
     let is_close = runs.windows(2).all(|pair| matches!(pair, [(_, end), (next, _)] if next - end <= 2));

@@ -1,17 +1,17 @@
-//! The body checksum: everything after the header, except white space.
+//! The body checksum. It covers everything after the header except white space and `=`.
 
 use md5::{Digest, Md5};
 use memchr::memmem;
 
 use super::sift::sift;
 
-/// Minimum number of bytes, not counting blanks, of a body that has a checksum.
+/// Minimum number of hashed bytes. A shorter body has no checksum.
 pub(super) const BODY_BYTES_MIN: usize = 30;
 
 /// Number of bytes hashed at once.
 const CHUNK_BYTES: usize = 1024;
 
-/// True for bytes that are hashed. A table, because comparisons would compile to branches.
+/// True for bytes that are hashed. This is a table because comparisons would compile to branches.
 const COUNTS: [bool; 256] = counts();
 
 #[expect(
@@ -28,11 +28,11 @@ const fn counts() -> [bool; 256] {
     counts
 }
 
-/// `From` at the start of a line, as it is escaped in mailboxes. The `>` is not hashed.
+/// The escaped form of `From` at the start of a line in a mailbox. The `>` is not hashed.
 const QUOTED_FROM: &[u8] = b">From";
 const QUOTED_FROM_LINE: &[u8] = b"\n>From";
 
-/// The running checksum of a body, skipping blanks, tabs, line ends and `=`.
+/// The running checksum of a body. Blanks, tabs, line ends and `=` are skipped.
 pub(super) struct Body {
     hash: Md5,
     /// Number of bytes hashed.

@@ -1,4 +1,5 @@
-//! Segments of a message body: structure (boundaries and headers of parts) and decoded content.
+//! Segments of a message body. A segment is either structure, i.e. a boundary and the header of a part, or decoded
+//! content.
 
 use std::borrow::Cow;
 
@@ -80,7 +81,7 @@ impl<'a> Segments<'a> {
         (text.len(), None)
     }
 
-    /// Returns the boundary that `line` matches, if any; inner boundaries take precedence.
+    /// Returns the boundary that `line` matches, if any. Inner boundaries take precedence.
     fn mark(&self, line: &[u8]) -> Option<Mark> {
         let line = line.trim_ascii_end().strip_prefix(b"--")?;
         self.boundaries.iter().enumerate().rev().find_map(|(depth, boundary)| {
@@ -89,8 +90,8 @@ impl<'a> Segments<'a> {
         })
     }
 
-    /// Returns the length of the boundary line at the start of `text` and of the header after it, up to the blank line.
-    /// Without a blank line, the header ends at the next boundary.
+    /// Returns the total length of the boundary line at the start of `text` and the header after it. The header ends at
+    /// a blank line or, without one, at the next boundary.
     fn structure_length(&self, text: &[u8], mark: &Mark) -> usize {
         let mut length = 0;
         for (index, line) in lines(text).enumerate() {
@@ -116,7 +117,7 @@ impl<'a> Segments<'a> {
         }
     }
 
-    /// Takes `length` bytes of the unread rest.
+    /// Takes `length` bytes from the unread rest.
     fn take(&mut self, length: usize) -> &'a [u8] {
         let (taken, rest) = self.rest.split_at_checked(length).unwrap_or((self.rest, &[]));
         self.rest = rest;

@@ -62,7 +62,7 @@ pub(super) fn fields(header: &[u8]) -> impl Iterator<Item = Field<'_>> {
     })
 }
 
-/// Returns, for each name, the value of the last field in `header` that has it.
+/// Returns one value for each name, namely that of the last field in `header` with this name.
 pub(super) fn last_values<'a, const NAMES: usize>(header: &'a [u8], names: [&str; NAMES]) -> [Option<&'a [u8]>; NAMES] {
     let mut values = [None; NAMES];
     for field in fields(header) {
@@ -85,7 +85,7 @@ fn field_length(text: &[u8]) -> usize {
     text.len()
 }
 
-/// Normalises a field or an address: removes white space, quotes, angle brackets, commas and trailing dots, and
+/// Normalises a field or an address. Removes white space, quotes, angle brackets, commas and trailing dots, and
 /// converts the rest to lower case.
 pub(super) fn normalised(value: &[u8]) -> Vec<u8> {
     let is_dropped = |byte: &u8| matches!(byte, b'\t'..=b'\r' | b' ' | b'<' | b'>' | b'\'' | b'"' | b',');

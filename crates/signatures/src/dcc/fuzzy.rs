@@ -1,17 +1,18 @@
-//! Fuz1: the letters of a text, without the parts that change from copy to copy.
+//! The Fuz1 checksum. It covers the letters of a text, without the parts that change from copy to copy.
 
 use super::fields::lines;
 use super::links;
 use super::sift::sift;
 
-/// Maximum number of letters; the rest of a message is ignored.
+/// Maximum number of letters. The rest of a message is ignored.
 const LETTERS_MAX: usize = 4096;
 
 /// Minimum number of letters for a checksum.
 const LETTERS_MIN: usize = 30;
 
-/// A line that begins like this and has only a few letters is a greeting or a date, and is skipped.
+/// Beginnings of greetings and dates. A line that begins like this and has only a few letters is skipped.
 const GREETINGS: [&[u8]; 4] = [b"dear", b"hello", b"greeting", b"date"];
+/// Maximum number of letters of such a line.
 const GREETING_LETTERS_MAX: usize = 78;
 
 /// The letters that Fuz1 hashes, as far as they have been read.
@@ -50,7 +51,7 @@ impl Letters {
         }
     }
 
-    /// Adds the letters of a text without links, on a line whose letters begin at `start`.
+    /// Adds the letters of a text without links. The letters of its line begin at `start`.
     fn add_plain(&mut self, text: &[u8], start: usize) {
         for chunk in text.chunks(LETTERS_MAX) {
             if self.needs_more(start) {
@@ -63,7 +64,7 @@ impl Letters {
         }
     }
 
-    /// Returns true if more letters could change the result on a line whose letters begin at `start`.
+    /// Returns true if more letters could change the result. The letters of the current line begin at `start`.
     fn needs_more(&self, start: usize) -> bool {
         self.0.len() < LETTERS_MAX || self.0.len() - start <= GREETING_LETTERS_MAX
     }

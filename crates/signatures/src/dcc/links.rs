@@ -10,7 +10,8 @@ const SCHEMES: [&[u8]; 2] = [b"http", b"https"];
 /// Number of labels kept from the end of a host.
 const LABELS: usize = 2;
 
-/// Splits `text` at its first link: the text before it, the letters kept of the link, and the text after it.
+/// Splits `text` at its first link. Returns the text before the link, the letters that are kept of the link, and the
+/// text after it.
 pub(super) fn cut(text: &[u8]) -> Option<(&[u8], Vec<u8>, &[u8])> {
     // Searches for the colon, the rarest character of `http://`.
     let (before, scheme, rest) = memchr_iter(b':', text).find_map(|colon| cut_scheme(text, colon))?;
@@ -20,7 +21,7 @@ pub(super) fn cut(text: &[u8]) -> Option<(&[u8], Vec<u8>, &[u8])> {
     Some((before, scheme.to_ascii_lowercase().into_iter().chain(letters).collect(), behind))
 }
 
-/// Returns the text before the scheme that ends at `colon`, the name of the scheme, and the text after its slashes.
+/// Returns the text before the scheme that ends at `colon`, the scheme's name, and the text after its slashes.
 fn cut_scheme(text: &[u8], colon: usize) -> Option<(&[u8], &[u8], &[u8])> {
     let (before, rest) = text.split_at_checked(colon)?;
     let rest = rest.strip_prefix(b"://")?;

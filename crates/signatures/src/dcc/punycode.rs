@@ -14,7 +14,8 @@ const DAMP: u32 = 700;
 const INITIAL_BIAS: u32 = 72;
 const INITIAL_CODE: u32 = 128;
 
-/// Converts `label` to its DNS form. ASCII is unchanged; a label that is too long loses its non-ASCII characters.
+/// Converts `label` to its DNS form. An ASCII label is unchanged. A label that is too long loses its non-ASCII
+/// characters.
 pub(super) fn to_ascii(label: &str) -> String {
     let ascii: String = label.chars().filter(char::is_ascii).collect();
     if ascii.len() == label.len() || label.chars().count() > LABEL_CHARACTERS_MAX {
@@ -24,8 +25,8 @@ pub(super) fn to_ascii(label: &str) -> String {
     format!("xn--{ascii}{delimiter}{}", encode(label, ascii.len() as u32))
 }
 
-/// Section 6.3: encodes positions and code points of the non-ASCII characters of `label`, which has `ascii` ASCII
-/// characters.
+/// Encodes the positions and code points of the non-ASCII characters of `label` (section 6.3). `ascii` is the number of
+/// its ASCII characters.
 fn encode(label: &str, ascii: u32) -> String {
     let mut encoded = String::new();
     let (mut code, mut delta, mut bias) = (INITIAL_CODE, 0u32, INITIAL_BIAS);
@@ -70,7 +71,7 @@ fn digit(value: u32) -> char {
     char::from_digit((value + 10) % BASE, BASE).unwrap_or('a')
 }
 
-/// Section 6.1: computes the bias for the next number.
+/// Computes the bias for the next number (section 6.1).
 fn adapt(delta: u32, count: u32, is_first: bool) -> u32 {
     let mut delta = delta / if is_first { DAMP } else { 2 };
     delta += delta / count;

@@ -72,7 +72,7 @@ pub struct Checksum {
 pub struct Envelope<'a> {
     /// IP address of the SMTP client that sent the message.
     pub client: Option<IpAddr>,
-    /// Envelope sender; empty for delivery notifications.
+    /// Envelope sender. It is empty for delivery notifications.
     pub sender: Option<&'a [u8]>,
 }
 
@@ -114,7 +114,7 @@ fn md5(bytes: &[u8]) -> [u8; 16] {
     Md5::digest(bytes).into()
 }
 
-/// Computes the checksum of an IP address from its sixteen IPv6 bytes; IPv4 addresses are mapped.
+/// Computes the checksum of an IP address from its sixteen IPv6 bytes. An IPv4 address is first mapped to IPv6.
 #[must_use]
 pub fn address_sum(address: IpAddr) -> [u8; 16] {
     let address: Ipv6Addr = match address {
@@ -130,7 +130,8 @@ pub fn field_sum(value: &[u8]) -> [u8; 16] {
     md5(&normalised(value))
 }
 
-/// Computes the checksum of an additional field configured in a client, from its name in lower case and its value.
+/// Computes the checksum of an additional field that a client is configured to send, from the field's name in lower
+/// case and its value.
 #[must_use]
 pub fn substitute_sum(name: &[u8], value: &[u8]) -> [u8; 16] {
     let hash = Md5::new().chain_update(name.to_ascii_lowercase()).chain_update(normalised(value));
@@ -147,7 +148,7 @@ mod tests {
         checksums.iter().find(|checksum| checksum.kind == kind).map(|checksum| checksum.sum)
     }
 
-    /// Returns a message whose body has `count` bytes that are hashed.
+    /// Returns a message whose body has `count` hashed bytes.
     fn of_length(count: usize) -> String {
         format!("\n = {}\r\n", "1".repeat(count))
     }

@@ -1,4 +1,4 @@
-//! Lenient transfer decoding: malformed mail is decoded as far as possible.
+//! Lenient transfer decoding. Malformed mail is decoded as far as possible.
 
 use std::borrow::Cow;
 

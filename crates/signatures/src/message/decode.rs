@@ -8,7 +8,7 @@ use mail_parser::decoders::charsets::map::charset_decoder;
 
 use crate::transfer::{Encoding, quoted_printable};
 
-/// Minimum length of a run of base64 letters, ignoring line ends, that counts as base64 within a text.
+/// Minimum length, without line ends, of a run of base64 characters that counts as base64 within a text.
 const BASE64_RUN_MIN: usize = 180;
 
 /// Maximum average number of bytes per blank in text.
@@ -37,15 +37,15 @@ pub(super) fn without_stray_base64<'m>(text: Cow<'m, str>, charset: Option<&str>
     Cow::Owned([around(0..run.start), &decoded, around(run.end..text.len())].concat())
 }
 
-/// Returns true if decoded bytes look like text: no controls, and enough blanks.
+/// Returns true if decoded bytes look like text: they contain enough blanks and no control characters.
 fn is_text(bytes: &[u8]) -> bool {
     let is_control = |byte: &u8| byte.is_ascii_control() && !matches!(byte, b'\t' | b'\r' | b'\n');
     let blanks = memchr::memchr_iter(b' ', bytes).count();
     !bytes.iter().any(is_control) && blanks * BASE64_BYTES_PER_BLANK >= bytes.len()
 }
 
-/// Returns true if a run of letters looks like base64 rather than words: upper case, lower case and digits, in lines of
-/// equal length, except the last.
+/// Returns true if a run of letters looks like base64 rather than words. Base64 has upper case, lower case and digits,
+/// and all lines but the last have the same length.
 fn looks_encoded(run: &[u8]) -> bool {
     let has = |is: fn(&u8) -> bool| run.iter().any(is);
     let mut lines = run.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
@@ -122,7 +122,7 @@ fn is_base64_letter(byte: &u8) -> bool {
 pub(super) fn text<'m>(bytes: Cow<'m, [u8]>, charset: Option<&str>) -> Cow<'m, str> {
     let charset =
         if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") { Some("utf-16") } else { charset };
-    // UTF-16 text without a byte order mark is full of zero bytes, and would otherwise count as valid UTF-8.
+    // UTF-16 text without a byte order mark is full of zero bytes. Without this test, it would count as valid UTF-8.
     let bytes = if charset.is_none_or(is_western) && memchr::memchr(0, &bytes).is_none() {
         match utf8(bytes) {
             Ok(text) => return text,

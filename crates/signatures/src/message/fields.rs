@@ -1,4 +1,4 @@
-//! Header fields, and the meaning of the content fields.
+//! Header fields, and the media type that the content fields declare.
 
 use std::borrow::Cow;
 
@@ -7,8 +7,8 @@ use mail_parser::{ContentType, HeaderValue};
 
 use crate::transfer::Encoding;
 
-/// Maximum number of bytes of a field that are read. Fields in real mail are shorter; the limit bounds endless
-/// parameter lists.
+/// Maximum number of bytes of a field that are read. Fields in real mail are shorter. The limit protects against
+/// endless parameter lists.
 const FIELD_BYTES_MAX: usize = 32 * 1024;
 
 /// The header of a message or part, as received.
@@ -36,7 +36,8 @@ pub struct MediaType {
     pub encoding: Encoding,
 }
 
-/// Splits at the end of the header: an empty line, which belongs to neither side, or a line that is not a field.
+/// Splits at the end of the header. The header ends at an empty line, which belongs to neither side, or before a line
+/// that is not a field.
 pub(super) fn split(raw: &[u8]) -> (Fields<'_>, &[u8]) {
     let mut at = 0;
     loop {
@@ -104,7 +105,7 @@ impl<'m> Fields<'m> {
         })
     }
 
-    /// Returns the type declared by the content fields; the default is text (RFC 2045).
+    /// Returns the type declared by the content fields, or the default type, text (RFC 2045).
     pub fn media_type(&self) -> MediaType {
         let mut media = MediaType::default();
         let mut has_type = false;
@@ -163,12 +164,12 @@ impl MediaType {
         self.subtype = found.c_subtype.as_ref().map(owned).unwrap_or_default().to_ascii_lowercase();
         self.charset = found.attribute("charset").map(str::to_owned);
         self.boundary = found.attribute("boundary").map(str::to_owned);
-        // A name in Content-Disposition takes precedence, even if that field came first.
+        // A name in `Content-Disposition` takes precedence, even if that field comes first.
         self.extension = self.extension.take().or_else(|| extension(&found, "name"));
     }
 }
 
-/// Returns the value of a field, with a line feed appended: the parser needs a line feed to find the end of the field.
+/// Returns the value of a field, with a line feed appended. The parser needs it to find the end of the field.
 fn line_of(value: &[u8]) -> Vec<u8> {
     [value.trim_ascii_end(), b"\n"].concat()
 }

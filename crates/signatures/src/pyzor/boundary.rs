@@ -15,7 +15,7 @@ pub(super) enum Delimiter {
 impl Boundary {
     /// Creates the boundary with this name.
     pub(super) fn new(name: &str) -> Self {
-        // Python compares characters, and its lines contain only ASCII, so a name that is not ASCII never matches. It
+        // Python compares characters, and its lines contain only ASCII. So a name that is not ASCII never matches, and
         // is replaced with a line end, which never matches either.
         let name = if name.is_ascii() { name } else { "\n" };
         Self { delimiter: [b"--", name.as_bytes()].concat() }

@@ -1,9 +1,9 @@
 //! Character sets, as named and decoded by Python.
 //!
-//! Python differs from the WHATWG encodings implemented by `encoding_rs`: its single-byte sets leave bytes unassigned,
-//! Latin-1 is really Latin-1, its two-byte sets contain only what their standards define, and after an error it resumes
-//! at the next byte. So the single-byte tables are our own, the two-byte tables are those of `encoding_rs` with
-//! corrections, and error recovery is Python's.
+//! Python differs from the WHATWG encodings that `encoding_rs` implements. Its single-byte sets leave some bytes
+//! unassigned, and its Latin-1 is not windows-1252. Its two-byte sets contain only what their standards define. After
+//! an error, it resumes at the next byte. Therefore the single-byte tables are our own, the two-byte tables are those
+//! of `encoding_rs` with corrections, and errors are handled as in Python.
 
 mod decode;
 mod escapes;

@@ -1,8 +1,8 @@
 //! The `Content-Type` field, parsed with the tolerance of Python's `email.message`.
 //!
-//! Types are case-insensitive. A value without exactly one slash is plain text. Parameters follow after semicolons
-//! outside of quotes; RFC 2231 allows them to be split into numbered sections and characters to be written as `%` and
-//! two digits.
+//! Types are case-insensitive. A value that does not contain exactly one slash means plain text. Parameters follow
+//! after semicolons outside quotes. RFC 2231 allows a parameter to be split into numbered sections, and a character to
+//! be written as `%` and two digits.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ pub(super) enum Kind {
 }
 
 impl<'a> ContentType<'a> {
-    /// Wraps the value of a field; bytes beyond ASCII are replaced.
+    /// Wraps the value of a field. Bytes other than ASCII are replaced.
     pub(super) fn new(value: Option<&'a [u8]>, message_by_default: bool) -> Self {
         Self { value: value.map(replaced), message_by_default }
     }
@@ -55,7 +55,7 @@ impl<'a> ContentType<'a> {
         self.is_text() && self.types().1.eq_ignore_ascii_case("html")
     }
 
-    /// Returns true for a multipart whose parts are messages by default.
+    /// Returns true for a multipart whose parts are messages by default, as in a digest.
     pub(super) fn is_digest(&self) -> bool {
         self.kind() == Kind::Multipart && self.types().1.eq_ignore_ascii_case("digest")
     }
@@ -103,7 +103,8 @@ impl<'a> ContentType<'a> {
         types.split_once('/').filter(|(_, sub)| !sub.contains('/')).unwrap_or(PLAIN)
     }
 
-    /// Returns the value of a parameter. A parameter without sections takes precedence over a parameter with sections.
+    /// Returns the value of a parameter. If it is given both with and without sections, the value without sections
+    /// takes precedence.
     fn parameter(&self, name: &str) -> Option<Parameter> {
         let mut sections = Sections::default();
         for (index, (found, value)) in parameters(self.value.as_deref()?).enumerate() {
@@ -163,7 +164,7 @@ impl<'a> Sections<'a> {
     }
 }
 
-/// One section of a parameter: `name*`, `name*1` or `name*1*`. The field order is the sort order.
+/// One section of a parameter: `name*`, `name*1` or `name*1*`. Sections are sorted by the struct's fields, in order.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Section<'a> {
     number: Option<u64>,
@@ -204,7 +205,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Splits at semicolons into names and values; the first name is the type itself. Surrounding white space is removed,
+/// Splits at semicolons into names and values. The first name is the type itself. Surrounding white space is removed,
 /// but quotes are not.
 fn parameters(value: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut rest = Some(value);
@@ -247,12 +248,12 @@ fn inside(value: &str, first: char, last: char) -> Option<&str> {
     value.strip_prefix(first)?.strip_suffix(last)
 }
 
-/// Escapes quotes and backslashes, as within quotes.
+/// Escapes quotes and backslashes, as is required within quotes.
 fn quoted(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// Encodes characters up to U+00FF as one byte, and others as textual escapes.
+/// Encodes each character up to U+00FF as one byte, and any other as an escape in ASCII.
 fn raw_unicode_escape(value: &str) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(value.len());
     for character in value.chars() {

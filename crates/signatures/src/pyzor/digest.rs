@@ -1,4 +1,4 @@
-//! The digest: from leaves to bytes.
+//! Computation of the digest from the leaves of a message.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::lines::Lines;
 use super::parts::{self, Leaf};
 use super::{html, transfer};
 
-/// The client release to reproduce; the module documentation lists the differences.
+/// The client release to reproduce. The module documentation lists the differences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Version {
     /// Pyzor 1.0, as shipped by Debian 12.
@@ -19,13 +19,13 @@ pub enum Version {
     V1_1,
 }
 
-/// A Pyzor digest: a SHA-1 over at most six lines.
+/// A Pyzor digest, i.e. the SHA-1 of at most six lines.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(pub [u8; 20]);
 
 impl Digest {
-    /// The digest of every message without a usable line: the SHA-1 of the empty string. Counting this digest would
-    /// count unrelated messages as one.
+    /// The digest of every message without a usable line: the SHA-1 of the empty string. It must not be counted,
+    /// because unrelated messages share it.
     pub const EMPTY: Self = Self([
         0xda, 0x39, 0xa3, 0xee, 0x5e, 0x6b, 0x4b, 0x0d, 0x32, 0x55, 0xbf, 0xef, 0x95, 0x60, 0x18, 0x90, 0xaf, 0xd8,
         0x07, 0x09,
@@ -58,8 +58,8 @@ pub fn digest(message: &[u8], version: Version) -> Digest {
     hash(&lines(message, version))
 }
 
-/// Computes the digests of both versions, 1.0 and 1.1, at little more than the cost of one: they can differ only if the
-/// message contains NUL.
+/// Computes the digests of both versions, 1.0 and 1.1. This costs little more than one digest, because the two can
+/// differ only if the message contains NUL.
 pub fn digests(message: &[u8]) -> [Digest; 2] {
     let mut has_nul = memchr::memchr(0, message).is_some();
     let mut lines = Lines::new(Version::V1_0);

@@ -1,4 +1,4 @@
-//! The two relevant header fields, and the end of a header.
+//! The two relevant header fields, and detection of the end of a header.
 
 use super::content_type::ContentType;
 use super::reader::Reader;
@@ -8,15 +8,15 @@ use super::reader::Reader;
 pub(super) struct Header<'a> {
     content_type: Option<&'a [u8]>,
     transfer_encoding: Option<&'a [u8]>,
-    /// True if the part is a message by default, as in a digest, rather than plain text.
+    /// True if the default type of the part is a message, as in a digest, rather than plain text.
     message_by_default: bool,
 }
 
 impl<'a> Header<'a> {
     /// Reads header lines, and the empty line after them.
     ///
-    /// If a `From ` line is the first line, it is an mbox envelope. If it is the last line, it belongs to the body and
-    /// is put back, but the empty line after it is not. Anywhere else, it is ignored.
+    /// A `From ` line is an mbox envelope if it is the first line. As the last line, it belongs to the body and is put
+    /// back, but the empty line after it is not. Anywhere else, it is ignored.
     pub(super) fn read(reader: &mut Reader<'a>, message_by_default: bool) -> Self {
         let mut header = Self { message_by_default, ..Self::default() };
         let mut field = Field::Ignored;
@@ -92,7 +92,8 @@ enum Field {
     Ignored,
 }
 
-/// Returns true if `line` belongs to a header: an envelope, a continuation, or a name (possibly empty) and a colon.
+/// Returns true if `line` belongs to a header. Such a line is an envelope, a continuation, or a name (possibly empty)
+/// followed by a colon.
 fn is_header_line(line: &[u8]) -> bool {
     if line.starts_with(b"From ") || line.starts_with(b" ") || line.starts_with(b"\t") {
         return true;

@@ -4,7 +4,7 @@
 //! dropped. The client never signals the end of the input to the parser. So an unfinished tag, comment or script hides
 //! everything after it, and an unfinished reference at the end of a run hides the run.
 //!
-//! Every step advances or gives up permanently, so the time is linear in the text.
+//! Every step either advances or gives up for good, so the time is linear in the length of the text.
 
 use memchr::memchr;
 
@@ -13,9 +13,9 @@ use super::space::{is_space, leading, strip};
 
 /// Elements whose content is not text.
 const HIDDEN_ELEMENTS: [&str; 2] = ["script", "style"];
-/// Keywords after `<![` of sections that end at `]]>`.
+/// Keywords that follow `<![` in sections that end at `]]>`.
 const SECTIONS: [&str; 5] = ["temp", "cdata", "ignore", "include", "rcdata"];
-/// Keywords after `<![` of word processor sections that end at `]>`. Python fails on any other keyword.
+/// Keywords that follow `<![` in word processor sections, which end at `]>`. Python fails on any other keyword.
 const CONDITIONS: [&str; 3] = ["if", "else", "endif"];
 
 /// Returns the text of `html`.

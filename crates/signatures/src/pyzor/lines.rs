@@ -1,23 +1,23 @@
 //! Selection of the lines that are hashed.
 //!
-//! Four things are removed from each line, in this order: runs of [`RUN_CHARACTERS_MAX`] or more characters without
-//! white space, runs that contain an `@`, `letters:` and the rest of its run, and white space. Since no removal joins
-//! two runs, a single pass over each run performs all four. A line with fewer than [`LINE_CHARACTERS_MIN`] characters
-//! left is dropped.
+//! A run is a sequence of characters without white space. Four things are removed from each line, in this order: runs
+//! of [`RUN_CHARACTERS_MAX`] or more characters, runs that contain an `@`, letters followed by a colon with the rest of
+//! their run, and white space. No removal joins two runs, so a single pass over each run performs all four. A line with
+//! fewer than [`LINE_CHARACTERS_MIN`] characters left is dropped.
 
 use std::borrow::Cow;
 
 use super::Version;
 use super::space::{is_line_end, is_space};
 
-/// Minimum length of a run that is assumed to be unique to one recipient.
+/// Minimum length of a run that is removed because it is probably unique to one recipient.
 const RUN_CHARACTERS_MAX: usize = 10;
-/// Minimum length of a line; shorter lines are not specific enough.
+/// Minimum length of a line. Shorter lines are not specific enough.
 const LINE_CHARACTERS_MIN: usize = 8;
-/// Maximum number of usable lines of a message whose lines are all hashed.
+/// Maximum number of usable lines for which all lines of a message are hashed.
 const ATOMIC_LINES_MAX: usize = 4;
-/// Start positions, in per cent of all lines, of the pieces that are hashed if a message has more than
-/// [`ATOMIC_LINES_MAX`] lines.
+/// Start positions of the pieces that are hashed if a message has more than [`ATOMIC_LINES_MAX`] lines, in per cent of
+/// all lines.
 const PIECE_PERCENTAGES: [usize; 2] = [20, 60];
 /// Number of lines in each piece.
 const PIECE_LINES: usize = 3;
@@ -100,7 +100,7 @@ impl Lines {
             return;
         }
         let Some(whole) = text.get(run.start..end) else { return };
-        // Skips the search for most runs, which have no mark of an address or link.
+        // Most runs contain no mark of an address or link, so the search is skipped.
         let kept = if marks.next_after(run.start) < end { kept(whole) } else { whole };
         self.text.push_str(kept);
         self.characters += if kept.len() == whole.len() { run.characters } else { kept.chars().count() };
@@ -166,16 +166,16 @@ fn plain_length(bytes: &[u8]) -> usize {
     words.len() * 8 + rest.iter().take_while(is_plain).count()
 }
 
-/// Returns a word with the top bit set in the lowest byte that is at most a blank or not ASCII, and possibly in some
-/// bytes above it.
+/// Returns a word with the top bit set in the lowest byte that is not ASCII or not above a blank. The top bits of
+/// higher bytes may be set, too.
 fn others(word: u64) -> u64 {
     const EACH: u64 = u64::from_le_bytes([1; 8]);
     const TOP: u64 = EACH << 7;
     (word.wrapping_sub(EACH * b'!' as u64) | word) & TOP
 }
 
-/// Returns the part of a short run that is hashed: an empty string if the run looks like an address, the part before a
-/// link if the run contains one.
+/// Returns the part of a short run that is hashed. This is an empty string if the run looks like an address, and only
+/// the part before a link if the run contains one.
 fn kept(run: &str) -> &str {
     let bytes = run.as_bytes();
     let inside = bytes.get(1..bytes.len().saturating_sub(1)).unwrap_or_default();

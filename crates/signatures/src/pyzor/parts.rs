@@ -1,9 +1,9 @@
-//! Splits a message into its leaves, in order, as Python's `email.feedparser` does.
+//! The split of a message into its leaves, in order, as in Python's `email.feedparser`.
 //!
-//! A part is a header and a body. The body of a multipart has parts between its boundaries, the body of a message is
-//! another message, and the body of a delivery status is one part per block of lines. Any other body makes its part a
-//! leaf. A body ends at a line that ends one of the enclosing parts, so no part is read twice. The time is linear in
-//! the size of the message; a line that begins with two hyphens may cost up to [`NESTING_MAX`] comparisons.
+//! A part is a header and a body. The body of a multipart contains parts between its boundaries. The body of a message
+//! is another message. The body of a delivery status contains one part per block of lines. A part with any other body
+//! is a leaf. A body ends at a line that ends one of the enclosing parts, so no part is read twice. The time is linear
+//! in the size of the message, but a line that begins with two hyphens may cost up to [`NESTING_MAX`] comparisons.
 
 use std::borrow::Cow;
 
@@ -12,8 +12,8 @@ use super::content_type::Kind;
 use super::header::Header;
 use super::reader::Reader;
 
-/// Maximum nesting depth of parts. A deeper part is not split: its body is one undecoded leaf. Python fails at a depth
-/// of 980; the deepest of 6,249 real messages has a depth of 3.
+/// Maximum nesting depth of parts. A deeper part is not split, so its body is one undecoded leaf. Python fails at a
+/// depth of 980. The deepest of 6,249 real messages has a depth of 3.
 pub const NESTING_MAX: usize = 100;
 
 /// A part without parts.
@@ -63,7 +63,7 @@ impl<'a> Parser<'a, '_> {
         self.last = Some(Leaf { header, payload });
     }
 
-    /// Reads blocks of header lines separated by blank lines; each block is a part.
+    /// Reads blocks of header lines that are separated by blank lines. Each block is a part.
     fn delivery_status(&mut self, depth: usize) {
         loop {
             self.reader.enter_block();
@@ -76,7 +76,7 @@ impl<'a> Parser<'a, '_> {
         }
     }
 
-    /// Reads parts between boundaries. Without a first boundary there are no parts, and the whole body is the payload.
+    /// Reads parts between boundaries. Without a boundary there are no parts, and the whole body is the payload.
     fn multipart(&mut self, depth: usize, header: Header<'a>, boundary: &Boundary) {
         let start = self.reader.mark();
         while let Some(line) = self.reader.peek() {

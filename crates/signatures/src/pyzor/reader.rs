@@ -25,7 +25,7 @@ impl<'a> Reader<'a> {
         Self { message, at: 0, put_back: None, blank_line_ends: 0, boundaries: Vec::new() }
     }
 
-    /// Returns the next line with its end (CR, LF or both), or `None` at the end of an enclosing part or of the
+    /// Returns the next line including its end (CR, LF or both), or `None` at the end of an enclosing part or the
     /// message.
     pub(super) fn peek(&self) -> Option<&'a [u8]> {
         if self.put_back.is_some() {

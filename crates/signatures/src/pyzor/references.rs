@@ -7,7 +7,7 @@ use memchr::memchr;
 
 use super::space::is_space;
 
-/// HTML's named characters. Without the semicolon, the longest matching prefix counts.
+/// HTML's named characters. If there is no semicolon, the longest matching prefix counts.
 const NAMES: &str = include_str!("../../data/html-references.txt");
 /// Maximum length of a name that Python reads.
 const NAME_CHARACTERS_MAX: usize = 32;
@@ -57,8 +57,8 @@ fn numeric(number: &str, out: &mut String) -> Option<usize> {
     Some(prefix + length + usize::from(has_semicolon))
 }
 
-/// Returns the character with this number. As the rules for malformed pages require, control characters are read as
-/// windows-1252; some numbers have no character.
+/// Returns the character with this number. Control characters are read as windows-1252, as HTML requires for malformed
+/// pages. Some numbers have no character.
 fn character(value: u32) -> Option<char> {
     match value {
         0 => Some(char::REPLACEMENT_CHARACTER),

@@ -1,7 +1,7 @@
 //! Python's definitions of white space and line ends.
 
-/// Returns true if `character` is white space for Python's `str.isspace`, `str.strip` and `\s`: Unicode white space,
-/// and four ASCII separators.
+/// Returns true if Python's `str.isspace`, `str.strip` and `\s` treat `character` as white space. This is Unicode white
+/// space and four ASCII separators.
 pub(super) fn is_space(character: char) -> bool {
     character.is_whitespace() || matches!(character, '\x1c'..='\x1f')
 }

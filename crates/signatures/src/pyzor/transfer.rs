@@ -1,11 +1,11 @@
-//! Transfer encodings, decoded as by Python's `email` and `binascii`: malformed input never fails.
+//! Transfer decoding as in Python's `email` and `binascii`. Malformed input never fails.
 
 use std::borrow::Cow;
 
 use crate::hex;
 
-/// Removes the transfer encoding of `payload`. An unknown name counts as no encoding, and so does a known name with a
-/// trailing blank.
+/// Removes the transfer encoding of `payload`. An unknown name, or a known name with a trailing blank, counts as no
+/// encoding.
 pub(super) fn decode<'a>(payload: &'a [u8], encoding: &[u8]) -> Cow<'a, [u8]> {
     let is_one_of = |names: &[&str]| names.iter().any(|name| encoding.eq_ignore_ascii_case(name.as_bytes()));
     if is_one_of(&["quoted-printable"]) {
@@ -19,8 +19,8 @@ pub(super) fn decode<'a>(payload: &'a [u8], encoding: &[u8]) -> Cow<'a, [u8]> {
     }
 }
 
-/// Decodes quoted-printable. A malformed escape stays; a CR after the equals sign swallows everything up to the next
-/// LF.
+/// Decodes quoted-printable. A malformed escape stays. If a CR follows the equals sign, everything up to the next LF is
+/// dropped.
 fn quoted_printable(payload: &[u8]) -> Cow<'_, [u8]> {
     let Some(first) = memchr::memchr(b'=', payload) else { return Cow::Borrowed(payload) };
     let mut decoded = Vec::with_capacity(payload.len());
@@ -55,11 +55,11 @@ fn quoted_printable(payload: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(decoded)
 }
 
-/// Decodes base64, skipping other characters, up to the first complete padding. If a single character remains at the
+/// Decodes base64 up to the first complete padding, skipping other characters. If a single character remains at the
 /// end, the payload is not decoded at all.
 ///
-/// Python makes three attempts: two strict ones, then one with more padding. Whenever an earlier attempt succeeds, the
-/// last one would have the same result, so only the last is implemented.
+/// Python makes three attempts: two strict ones, then one with more padding. If an earlier attempt succeeds, the last
+/// one would return the same result. So only the last attempt is implemented.
 fn base64(payload: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(payload.len() / 4 * 3 + 3);
     let mut group = 0_u32;
@@ -101,8 +101,8 @@ fn base64_value(byte: u8) -> Option<u8> {
     })
 }
 
-/// Decodes uuencode: the lines between `begin` and `end`. Returns `None` if the `begin` line is missing, or if a line
-/// is empty or irreparable.
+/// Decodes the lines between `begin` and `end` of uuencoded text. Returns `None` if the `begin` line is missing, or if
+/// a line is empty or irreparable.
 fn uuencode(payload: &[u8]) -> Option<Vec<u8>> {
     let mut lines = lines(payload);
     lines.find(|line| line.strip_prefix(b"begin ").is_some_and(starts_with_mode))?;
@@ -119,7 +119,7 @@ fn uuencode(payload: &[u8]) -> Option<Vec<u8>> {
     Some(decoded)
 }
 
-/// Splits lines as Python splits bytes: at CR, LF or both, without an empty last line.
+/// Splits text into lines as Python splits bytes: at CR, LF or both, without an empty last line.
 fn lines(payload: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = payload;
     std::iter::from_fn(move || {
@@ -133,8 +133,8 @@ fn lines(payload: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Returns true if the word up to the first blank is an octal number by Python's rules, which allow white space around
-/// it, a sign, a prefix and single underscores.
+/// Returns true if the text up to the first blank is an octal number by Python's rules. These allow surrounding white
+/// space, a sign, a prefix and single underscores.
 fn starts_with_mode(line: &[u8]) -> bool {
     let word = line.split(|&byte| byte == b' ').next().unwrap_or_default();
     let unsigned = match word.trim_ascii() {
@@ -162,7 +162,7 @@ fn uuencode_line(line: &[u8], decoded: &mut Vec<u8>) -> Option<()> {
     uuencode_attempt(line.get(..needed).unwrap_or(line), decoded)
 }
 
-/// Decodes one line like `binascii.a2b_uu`: missing characters are zero; only padding may follow.
+/// Decodes one line like `binascii.a2b_uu`. Missing characters are zero, and only padding may follow.
 fn uuencode_attempt(line: &[u8], decoded: &mut Vec<u8>) -> Option<()> {
     let (first, mut rest) = line.split_first()?;
     let mut missing = first.wrapping_sub(b' ') & 0x3f;

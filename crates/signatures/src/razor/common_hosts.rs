@@ -1,4 +1,4 @@
-//! Hosts that are so common that a link to them has no significance.
+//! Hosts that are so common that a link to them means nothing.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -7,7 +7,7 @@ use sha1::{Digest, Sha1};
 
 use super::signature::E8Signature;
 
-/// Large sites, without subdomains, as engine 8 signs them.
+/// Large sites, as engine 8 signs them, i.e. without subdomains.
 const HOSTS: &str = "w3.org google.com youtube.com youtu.be goo.gl gstatic.com googleusercontent.com facebook.com fb.com \
     instagram.com whatsapp.com twitter.com x.com t.co linkedin.com lnkd.in pinterest.com tiktok.com reddit.com wikipedia.org \
     apple.com icloud.com microsoft.com office.com live.com outlook.com sharepoint.com windows.com bing.com msn.com yahoo.com \

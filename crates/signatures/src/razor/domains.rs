@@ -92,8 +92,8 @@ const TABLE: &[Row] = &[
 /// Suffixes of three labels below which names are registered.
 const LONG_SUFFIXES: &[&str] = &["sf.ca.us", "site.voila.fr"];
 
-/// A suffix that the table lists without its leading dot. It therefore matches every name with this ending, such as
-/// `fooedu.au`.
+/// A suffix that the client's table lists without its leading dot. It therefore matches every name that ends like this,
+/// such as `fooedu.au`.
 const DOTLESS_SUFFIX: &str = "edu.au";
 
 /// One top-level domain of [`TABLE`].
@@ -120,7 +120,8 @@ pub(super) fn registered(host: &str) -> &str {
     long.or(short).unwrap_or(host)
 }
 
-/// Returns the end of `host` with one more label than `suffix`, or `None` if this label is empty or missing.
+/// Returns the last labels of `host`, one more than `suffix` has. Returns `None` if the additional label is empty or
+/// missing.
 fn below<'a>(host: &'a str, suffix: &str) -> Option<&'a str> {
     let rest = host.strip_suffix(suffix)?.strip_suffix('.')?;
     let label = last_label(rest);

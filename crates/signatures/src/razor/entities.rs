@@ -1,7 +1,7 @@
-//! Named characters supported by the client: the four special characters of HTML, the non-breaking space, and the upper
-//! half of Latin-1.
+//! Named characters that the client supports. They are the four special characters of HTML, the non-breaking space, and
+//! the upper half of Latin-1.
 
-/// Names that are not in the sequence of [`LATIN_1`], with their characters.
+/// Names that are not in [`LATIN_1`], with their characters.
 const SINGLE: &[(&str, u8)] = &[("lt", b'<'), ("gt", b'>'), ("amp", b'&'), ("quot", b'"'), ("nbsp", b' ')];
 
 /// The names of the characters 161 to 255 in Latin-1, in order (HTML 3.2, "Character Entities for ISO Latin-1").
@@ -15,7 +15,7 @@ const LATIN_1: &str = "\
 
 /// Returns the character whose name begins `text`, and the length of the name. No name is a prefix of another.
 pub(super) fn at_start(text: &[u8]) -> Option<(u8, usize)> {
-    // Most `&` are not followed by a name; checking the first character saves the search.
+    // Most `&` are not followed by a name. Checking the first character avoids most searches.
     text.first().filter(|first| first.is_ascii_alphabetic())?;
     let names = SINGLE.iter().copied().chain(LATIN_1.split(' ').zip(161..=255));
     names.into_iter().find(|(name, _)| text.starts_with(name.as_bytes())).map(|(name, byte)| (byte, name.len()))

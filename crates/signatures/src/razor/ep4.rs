@@ -1,4 +1,4 @@
-//! The parameters of e4 that a server announces: a seed and a line separator.
+//! The e4 parameters that a server announces: a seed and a line separator.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,12 +6,14 @@ use std::str::FromStr;
 /// Maximum length of a separator.
 pub const SEPARATOR_BYTES_MAX: usize = 8;
 
-/// Bytes that the client would not match literally, because it uses the separator as a regular expression.
+/// Bytes with a special meaning in regular expressions. The client uses the separator as a regular expression, so it
+/// would not match them literally.
 const NOT_PLAIN: &[u8] = b"\\^.$|()[]{}*+?";
 
 /// Parameters that determine which sections of a text e4 signs.
 ///
-/// Written as the seed and the separator's bytes in decimal, joined by `-`: `7542-10` is seed 7542 and a line feed.
+/// The text form consists of the seed and the separator's bytes in decimal, joined by `-`. For example, `7542-10` is
+/// seed 7542 and a line feed.
 ///
 /// ```
 /// use bruit_signatures::razor::Ep4;
@@ -32,17 +34,16 @@ pub struct Ep4 {
 #[non_exhaustive]
 pub enum Ep4Error {
     /// The seed is missing, too large, or zero. (The client refuses to sign with seed zero.)
-    #[error("invalid seed of ep4: expected a number from 1 to 4294967295")]
+    #[error("invalid ep4 seed: expected a number from 1 to 4294967295")]
     Seed,
     /// The separator is not a list of bytes in decimal.
-    #[error("invalid separator of ep4: expected byte values joined by hyphens, without leading zeros")]
+    #[error("invalid ep4 separator: expected byte values joined by hyphens, without leading zeros")]
     Separator,
     /// The separator is too long.
-    #[error("separator of ep4 is longer than {SEPARATOR_BYTES_MAX} bytes")]
+    #[error("invalid ep4 separator: longer than {SEPARATOR_BYTES_MAX} bytes")]
     TooLong,
-    /// The separator contains a metacharacter of regular expressions, or is a lone NUL, which the client treats as
-    /// absent.
-    #[error("invalid separator of ep4: it is a lone NUL or has one of the characters {}", NOT_PLAIN.escape_ascii())]
+    /// The separator contains a metacharacter of regular expressions, or is a single NUL, which the client ignores.
+    #[error("invalid ep4 separator: it is a single NUL or contains one of the characters {}", NOT_PLAIN.escape_ascii())]
     NotPlain,
 }
 
@@ -79,7 +80,7 @@ impl Ep4 {
     }
 }
 
-/// The client's default until a server announces other parameters.
+/// The parameters that the client uses until a server announces others.
 impl Default for Ep4 {
     fn default() -> Self {
         Self { seed: 7542, separator: b"\n".to_vec() }

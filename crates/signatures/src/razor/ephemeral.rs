@@ -9,11 +9,11 @@ use super::ep4::Ep4;
 use super::signature::E4Signature;
 use super::text::{head, is_blank, is_false, tail};
 
-/// Number of line numbers drawn. One section extends from the second to the third line number, the other from the
-/// fourth to the fifth.
+/// Number of line numbers drawn. One section is between the second and the third of them, the other between the fourth
+/// and the fifth.
 const PLACES: u8 = 6;
 
-/// Total length of the sections up to which they are too short. In that case, the whole text is signed instead.
+/// Maximum total length of sections that are too short. If they are, the whole text is signed instead.
 const SECTIONS_BYTES_MIN: usize = 128;
 
 /// Returns the e4 signature of `text`.
@@ -47,7 +47,7 @@ fn line_numbers(random: &mut Drand48, count: usize) -> [usize; PLACES as usize] 
     })
 }
 
-/// Draws the start and end of a section within a range of lines: the start in the first half, the end in the second.
+/// Draws a section within a range of lines. Its start is in the first half, its end in the second.
 fn percentages(random: &mut Drand48) -> [f64; 2] {
     [0.0, 1.0].map(|half| random.below(50.0) + half * 50.0)
 }
@@ -79,7 +79,7 @@ impl<'a> Lines<'a> {
         self.0.get(number).copied().unwrap_or_default()
     }
 
-    /// Returns the numbers and lengths of those lines from `start` to `end` that are true in Perl.
+    /// Returns the numbers and lengths of the lines from `start` to `end`, except those that are false in Perl.
     fn lengths(&self, start: usize, end: usize) -> impl Iterator<Item = (usize, usize)> {
         (start..=end)
             .map(|number| (number, self.line(number)))
@@ -87,7 +87,8 @@ impl<'a> Lines<'a> {
             .map(|(number, line)| (number, line.len()))
     }
 
-    /// Returns the text between two percentages of the lines from `start` to `end`, not counting separators.
+    /// Returns the text between two percentages of the length of the lines from `start` to `end`, not counting
+    /// separators.
     fn section(&self, start: usize, end: usize, percentages: [f64; 2]) -> Vec<u8> {
         let length = self.lengths(start, end).map(|(_, length)| length).sum();
         let [from, to] = percentages.map(|percentage| portion(percentage, length));
@@ -104,7 +105,7 @@ impl<'a> Lines<'a> {
     /// Returns the start and end of the section from offset `from` to offset `to`.
     ///
     /// If an offset is at the very start of a line, the client does not stop at column 0 of that line. It goes on to
-    /// the next line, where the column would be negative, and settles on the start of the next line.
+    /// the next line, where the column would be negative, and uses the start of that next line.
     fn places(&self, start: usize, end: usize, from: usize, to: usize) -> [Place; 2] {
         let mut places = [Place::default(), Place::default()];
         let (mut found_from, mut found_to) = (false, false);
@@ -146,14 +147,14 @@ struct Place {
     column: usize,
 }
 
-/// Perl's `substr`: a negative count omits that many bytes at the end.
+/// Perl's `substr`. A negative count omits that many bytes at the end.
 fn substring(text: &[u8], start: usize, count: i64) -> &[u8] {
     let text = tail(text, start);
     let length = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     head(text, if count < 0 { text.len().saturating_sub(length) } else { length })
 }
 
-/// The POSIX drand48 generator: linear congruential, 48 bits.
+/// The POSIX drand48 generator, a linear congruential generator with 48 bits.
 pub(super) struct Drand48(u64);
 
 impl Drand48 {

@@ -1,11 +1,11 @@
 //! Hosts that a text links to, as found by engine 8.
 //!
-//! This module reproduces the client's odd rules: the first link may be anywhere, but further links count only in the
-//! last line of the text. A word that begins with `www` counts only if there is also a link.
+//! This module reproduces the client's odd rules. The first link may be anywhere in the text, but further links count
+//! only in the last line. A word that begins with `www` counts only if there is also a link.
 //!
 //! The client works on characters, not bytes. Once a reference such as `&#300;` produces a character above 255, Perl
-//! applies Unicode rules to the whole text: two more characters are white space, and accented capitals have lower-case
-//! forms.
+//! applies Unicode rules to the whole text. Two more characters then are white space, and accented capitals have
+//! lower-case forms.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -18,7 +18,7 @@ use super::preprocess::{replace, unescape};
 
 const HTTP: &str = "http://";
 
-/// Text that the client inserts before the host of the first link, and later mistakes for part of the text.
+/// Text that the client inserts before the host of the first link. It later mistakes this for part of the text.
 const HREF: &str = "a href";
 
 /// Returns the hosts of `text`, in the client's order.
@@ -40,7 +40,7 @@ fn hosts_of<C: Character>(text: &[C]) -> Vec<String> {
     list.hosts
 }
 
-/// A character of a text: a byte of Latin-1, or any character if the text has a character above 255.
+/// A character of a text. It is a byte of Latin-1 or, if the text has a character above 255, any character.
 trait Character: Copy + Into<char> {
     /// True if Perl applies Unicode rules to such a text.
     const IS_UNICODE: bool;
@@ -81,8 +81,8 @@ impl List {
         Self { seen: words.iter().cloned().collect(), hosts: words }
     }
 
-    /// Appends the domain of `host`, if it is new and has a dot. Returns true if `host` is true in Perl: neither empty
-    /// nor `0`.
+    /// Appends the domain of `host`, if it is new and has a dot. Returns true if `host` is true in Perl, i.e. neither
+    /// empty nor `0`.
     fn add(&mut self, host: String) -> bool {
         if host.is_empty() || host == "0" {
             return false;
@@ -96,8 +96,8 @@ impl List {
     }
 }
 
-/// Returns the words after white space that consist of `www`, any character (even a blank), and at least one more word
-/// character. The client uses them unchanged.
+/// Returns the words that follow white space and consist of `www`, any one character (even a blank), and at least one
+/// more word character. The client uses them unchanged.
 fn words<C: Character>(text: &[C]) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = text;
@@ -124,8 +124,8 @@ fn word_length<C: Character>(text: &[C]) -> usize {
     if (*any).into() == '\n' || length == 0 { 0 } else { "www.".len() + length }
 }
 
-/// Returns the text after the first `href=` with a link, or else after the first link; and true if the link was in an
-/// `href`.
+/// Returns the text after the scheme of the first link in an `href=` or, if there is none, of the first link anywhere.
+/// Also returns whether the link was in an `href`.
 fn first_link<C: Character>(text: &[C]) -> Option<(&[C], bool)> {
     let mut first = None;
     for (before, behind) in colons(text) {
@@ -139,7 +139,7 @@ fn first_link<C: Character>(text: &[C]) -> Option<(&[C], bool)> {
     first
 }
 
-/// Splits the text at each colon. Of the characters in a link, the colon is the rarest, and so the fastest to find.
+/// Splits the text at each colon. The colon is the rarest character in a link, and therefore the fastest to find.
 fn colons<C: Character>(text: &[C]) -> impl Iterator<Item = (&[C], &[C])> {
     let mut searched = 0;
     iter::from_fn(move || {
@@ -162,8 +162,8 @@ fn is_href<C: Character>(text: &[C]) -> bool {
     strip_end(text, "=").is_some_and(|text| strip_end(trim_end(text), "href").is_some())
 }
 
-/// Returns the text after the next link in the last line. In a text of one line, the next link is again the first one,
-/// because the client has reinserted the scheme before it.
+/// Returns the text after the scheme of the next link in the last line. In a text of one line, this is the first link
+/// again, because the client has reinserted the scheme before it.
 fn second_link<C: Character>(behind: &[C]) -> Option<&[C]> {
     let lines = strip_end(behind, "\n").unwrap_or(behind);
     match lines.iter().rposition(|&character| character.into() == '\n') {
@@ -178,8 +178,8 @@ fn after_http<C: Character>(text: &[C]) -> Option<&[C]> {
     colons(text).filter_map(start).find(|link| starts_with(link, HTTP)).map(|link| tail(link, HTTP.len()))
 }
 
-/// Returns the host of a later link. The link counts as an `href` only if the client finds the text that it inserted
-/// before the first link.
+/// Returns the host of a later link. The link counts as an `href` only if it begins with the text that the client
+/// inserted, [`HREF`].
 fn host_of_later_link<C: Character>(link: &[C]) -> String {
     let in_href = starts_with(link, HREF);
     let link = strip_written_href(link).filter(|_| in_href).unwrap_or(link);
@@ -190,7 +190,7 @@ fn strip_written_href<C: Character>(link: &[C]) -> Option<&[C]> {
     strip(trim_start(tail(link, HREF.len())), "=").map(trim_start)
 }
 
-/// Returns the host at the start of `link`, in lower case; possibly empty.
+/// Returns the host at the start of `link`, in lower case. It may be empty.
 fn host<C: Character>(link: &[C], in_href: bool) -> String {
     let ends = |&character: &C| match character.into() {
         '>' | '"' | '/' | '?' | '<' => true,

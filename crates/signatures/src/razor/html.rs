@@ -1,4 +1,4 @@
-//! The client's handling of HTML: a heuristic that detects it, and a small state machine that strips tags.
+//! The client's handling of HTML. A heuristic detects HTML, and a small state machine strips tags.
 //!
 //! Both treat the whole part, including its header, as a C string, which ends at the first NUL.
 
@@ -7,7 +7,7 @@ use memchr::{memchr, memchr3};
 use super::entities;
 use super::text::{head, is_space, tail};
 
-/// Tags that identify a part as HTML. Names end at the first character that is not a letter.
+/// Tags that identify a part as HTML. A name ends at the first character that is not a letter.
 const TAGS: &[&str] = &[
     "html", "body", "a", "font", "table", "head", "base", "meta", "td", "tr", "style", "img", "object", "br", "b", "i",
     "span", "div", "form", "input", "button", "frame", "iframe", "tbody", "col", "th", "hr", "xml", "script", "pre",
@@ -23,7 +23,7 @@ pub(super) fn is_html(part: &[u8]) -> bool {
         if name.is_empty() {
             continue;
         }
-        // If this tag has no end, no later tag has an end either.
+        // If this tag has no end, no later tag has one either.
         let Some(end) = memchr(b'>', rest) else { return false };
         if TAGS.iter().any(|tag| name.eq_ignore_ascii_case(tag.as_bytes())) {
             return true;
@@ -52,7 +52,7 @@ pub(super) fn strip(part: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Truncates at the first NUL, as a C string.
+/// Truncates the text at the first NUL, as in a C string.
 fn c_string(text: &[u8]) -> &[u8] {
     head(text, memchr(0, text).unwrap_or(text.len()))
 }
@@ -98,7 +98,7 @@ impl Stripper {
             (None, b'>') => self.close_tag(),
             (None, b'-') if self.in_declaration && self.last == b'-' => self.open_quote(byte),
             (None, b'"' | b'\'') if self.in_tag => self.open_quote(byte),
-            // An entity is replaced even in a tag.
+            // A named character is replaced even in a tag.
             (None, b'&') => self.put_entity(behind),
             _ => self.put(byte),
         };
@@ -113,7 +113,7 @@ impl Stripper {
         0
     }
 
-    /// Also consumes the byte after the `<`, whatever it is.
+    /// The byte after the `<` is consumed too, whatever it is.
     fn open_tag(&mut self, behind: &[u8]) -> usize {
         self.in_tag = true;
         if behind.starts_with(b"!") {

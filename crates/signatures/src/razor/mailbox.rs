@@ -1,4 +1,4 @@
-//! Preprocessing of files by the command-line tools.
+//! The preprocessing of files by the client's command-line tools.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,9 @@ use super::text::{head, is_false, tail};
 
 /// Returns the messages that `razor-check` and related tools find in `file`.
 ///
-/// If the first line begins with `From `, the file is a mailbox: a message begins at every such line, which belongs to
-/// the message. Otherwise the file is one message, and a `>` is inserted before every line that begins with `From `, or
-/// with any number of `>` and then `From `. An empty file contains no message, and neither does a file that consists of
-/// a single `0`.
+/// If the first line begins with `From `, the file is a mailbox. Every such line begins a message and belongs to it.
+/// Otherwise, the file is one message. In that case, a `>` is inserted before every line that begins with `From `, or
+/// with any number of `>` and then `From `. A file that is empty or consists of a single `0` contains no message.
 ///
 /// ```
 /// use bruit_signatures::razor::command_line_messages;

@@ -1,7 +1,7 @@
 //! The client's split of a message at its MIME boundaries.
 //!
-//! This is not a MIME parser: a nested piece has a header only if its first line is a `Content-Type`, a boundary may be
-//! any sequence of bytes, and everything that is not recognised becomes text.
+//! This is not a real MIME parser. A nested piece has a header only if its first line is a `Content-Type`. A boundary
+//! may be any sequence of bytes. Everything that is not recognised becomes text.
 
 use std::iter;
 
@@ -68,7 +68,7 @@ fn without_header(text: &[u8]) -> Leaf<'_> {
     Leaf { header: AGENT_LINE.to_vec(), body: text.strip_prefix(b"\n").unwrap_or(text) }
 }
 
-/// Returns the header lines that a part keeps, after unfolding: each LF before white space is deleted together with
+/// Returns the header lines that a part keeps. They are unfolded by deleting each LF before white space, together with
 /// that white space.
 fn kept_lines(header: &[u8]) -> Vec<u8> {
     let mut kept = Vec::new();
@@ -109,7 +109,7 @@ fn boundary(kept: &[u8]) -> Option<Vec<u8>> {
         if let Some(value) = boundary_value(rest, line_length) {
             return Some(unquote(value).to_vec());
         }
-        // Skips the rest of the line: a later mention in the same line would not find a value either.
+        // The rest of the line is skipped, because another declaration in the same line would not find a value either.
         rest = tail(rest, line_length);
     }
     None
@@ -125,7 +125,7 @@ fn boundary_value(text: &[u8], line_length: usize) -> Option<&[u8]> {
         .find_map(|(place, _)| value_at_start(tail(text, place + BOUNDARY.len())))
 }
 
-/// Returns a non-empty quoted string, with its quotes, or else a run of anything but white space.
+/// Returns a non-empty quoted string with its quotes. Without one, returns the characters up to the next white space.
 fn value_at_start(text: &[u8]) -> Option<&[u8]> {
     let quoted = text.strip_prefix(b"\"").and_then(|inside| memchr(b'"', inside)).filter(|&length| length > 0);
     let length = quoted.map_or_else(|| text.iter().take_while(|&&byte| !is_space(byte)).count(), |length| length + 2);
@@ -154,8 +154,8 @@ fn pieces<'a>(body: &'a [u8], boundary: &[u8]) -> impl Iterator<Item = &'a [u8]>
     })
 }
 
-/// Returns the text after the first boundary line of `body`, if there is one, or the whole body if the boundary does
-/// not occur in it.
+/// Returns the text after the first boundary line of `body`. If the boundary does not occur at all, returns the whole
+/// body.
 fn behind_preamble<'a>(body: &'a [u8], opening: &Finder<'_>) -> Option<&'a [u8]> {
     let mark = tail(opening.needle(), 1);
     let at_once = body.strip_prefix(mark).and_then(after_line_end);
@@ -168,8 +168,8 @@ fn behind_preamble<'a>(body: &'a [u8], opening: &Finder<'_>) -> Option<&'a [u8]>
     }
 }
 
-/// Splits at the first boundary line, if there is one. The LFs before and at the end of a boundary line belong to the
-/// line, so the second of two consecutive boundary lines is text.
+/// Splits at the first boundary line, if there is one. The LFs before and at the end of a boundary line belong to it.
+/// So of two consecutive boundary lines, the second counts as text.
 fn cut_at_boundary_line<'a>(text: &'a [u8], opening: &Finder<'_>) -> (&'a [u8], Option<&'a [u8]>) {
     for place in opening.find_iter(text) {
         let behind = after_line_end(tail(text, place + opening.needle().len()));
@@ -184,7 +184,7 @@ fn cut_at_boundary_line<'a>(text: &'a [u8], opening: &Finder<'_>) -> (&'a [u8], 
 mod tests {
     use super::*;
 
-    /// Returns the leaves without their agent line, as text.
+    /// Returns the leaves as text, without the line that names the client.
     fn leaf_texts(message: &str) -> Vec<String> {
         let text = |leaf: Leaf<'_>| {
             let kept = leaf.header.strip_prefix(AGENT_LINE).unwrap();

@@ -1,4 +1,4 @@
-//! Parts as the client signs and reports them: leaves of the MIME split, with LF line ends, truncated.
+//! Parts as the client signs and reports them. They are the leaves of a message, truncated and with LF line ends.
 
 use std::{iter, mem};
 
@@ -13,7 +13,8 @@ pub const BODY_BYTES_MAX: usize = 60 * 1024;
 /// Number of bytes of a part's header that are kept.
 pub const HEADER_BYTES_MAX: usize = 4 * 1024;
 
-/// One part of a message as reported: header lines (`X-Razor2-…` and `Content-…`), a blank line, and a body.
+/// One part of a message, as it is reported. It consists of header lines (`X-Razor2-…` and `Content-…`), a blank line,
+/// and a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part(Vec<u8>);
 
@@ -55,7 +56,7 @@ fn prepare(leaf: &Leaf<'_>) -> Option<Part> {
     Some(Part(part))
 }
 
-/// Returns the pieces of `text` that remain after removing all CRs directly before an LF.
+/// Returns the pieces of `text` that remain when all CRs directly before an LF are removed.
 fn unify_line_ends(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     iter::from_fn(move || {
@@ -76,8 +77,8 @@ fn unify_line_ends(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Truncates a header that is too long. Its original length is recorded in the part.
 ///
-/// The incomplete last line is removed. If the cut is at the end of a line, the client empties this line instead. The
-/// part then has an extra blank line, which counts as body.
+/// An incomplete last line is removed. If the cut is at the end of a line, the client empties that line instead. The
+/// part then has an extra blank line, which belongs to the body.
 fn cut_header(header: &[u8]) -> Vec<u8> {
     let header = [format!("X-Razor2-Origlen-Header: {}\n", header.len()).as_bytes(), header].concat();
     let cut = head(&header, HEADER_BYTES_MAX);
@@ -120,7 +121,7 @@ mod tests {
         assert_eq!(split_at_blank_line(&part_of(&longer)).1.unwrap(), [b'x'; BODY_BYTES_MAX]);
     }
 
-    /// Returns the header of a message with one line, long enough that the part's header has `length` bytes.
+    /// Returns a message header of one line that makes the part's header `length` bytes long.
     fn header_of(length: usize) -> Vec<u8> {
         let line = "y".repeat(length - "X-Razor2-Agent: Razor-Agents v2.84\nContent-x: \n".len());
         let part = part_of(format!("Content-x: {line}\n\nbody").as_bytes());

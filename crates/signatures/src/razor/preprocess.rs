@@ -1,4 +1,5 @@
-//! Conversion of a part to the text that is signed: decodes transfer encodings, and removes the header and final LFs.
+//! Conversion of a part to the text that is signed. Transfer encodings are decoded, and the header and final LFs are
+//! removed.
 
 use std::borrow::Cow;
 
@@ -15,7 +16,7 @@ const QUOTED_PRINTABLE: &[u8] = b"Content-Transfer-Encoding: quoted-printable";
 /// Number of bytes in a full base64 run. The client decodes base64 in separate runs of 60 characters.
 const BASE64_RUN_BYTES: usize = 45;
 
-/// Length below which a text of `Content-…:` lines is treated as a stray header.
+/// A text of `Content-…:` lines that is shorter than this is treated as a stray header.
 const STRAY_HEADER_BYTES: usize = 128;
 
 /// Decodes the transfer encodings of `part`.
@@ -30,7 +31,7 @@ pub(super) fn signed_text(part: &[u8]) -> Option<&[u8]> {
     (!is_blank(text) && !is_stray_header(text)).then_some(text)
 }
 
-/// Returns the body without final LFs. The text is empty if stripping HTML has removed the blank line.
+/// Returns the body without its final LFs. The result is empty if the blank line was removed with the HTML.
 pub(super) fn body_text(part: &[u8]) -> &[u8] {
     let body = split_at_blank_line(part).1.unwrap_or_default();
     let newlines = body.iter().rev().take_while(|&&byte| byte == b'\n').count();
@@ -53,7 +54,7 @@ fn after_content_name(text: &[u8]) -> Option<&[u8]> {
     tail(rest, name).strip_prefix(b":")
 }
 
-/// Decodes base64 if any line of the part, even in its body, declares it.
+/// Decodes base64 if any line of the part declares it, even a line in the body.
 fn decode_base64(part: &[u8]) -> Option<Vec<u8>> {
     let mut places = base64_names(part);
     let place = places.next()?;
@@ -65,15 +66,16 @@ fn decode_base64(part: &[u8]) -> Option<Vec<u8>> {
     let characters = base64_characters(tail(part, place + BASE64.len()));
     let mut decoded = Vec::new();
     let left_over = base64::decode_into(&characters, &mut decoded);
-    // The client mistakes a single remaining character for the length of another run, and outputs that number of NULs,
-    // unless the character forms a separate run.
+    // The client mistakes a single remaining character for the length of another run, and outputs that number of NULs.
+    // This does not happen if the character forms a run of its own.
     if let Some(value) = left_over.filter(|_| decoded.len() % BASE64_RUN_BYTES != 0) {
         decoded.resize(decoded.len() + usize::from(value), 0);
     }
     Some([header, decoded].concat())
 }
 
-/// Finds [`BASE64`] in `part`, case-insensitively. Searches for the digits at the end of the name, which have no case.
+/// Finds [`BASE64`] in `part`, case-insensitively. Searches for the digits at the end of the name, because digits have
+/// no case.
 fn base64_names(part: &[u8]) -> impl Iterator<Item = usize> {
     let digits = b"64";
     memmem::find_iter(part, digits)
@@ -81,8 +83,8 @@ fn base64_names(part: &[u8]) -> impl Iterator<Item = usize> {
         .filter(|&place| starts_with_ignoring_case(tail(part, place), BASE64))
 }
 
-/// Returns the base64 in `text`: the text after its first blank line, up to the first `=`. Without a blank line,
-/// returns all of the text; in this case, `=` has a value too, except at the end.
+/// Returns the base64 in `text`, which follows the first blank line and ends at the first `=`. Without a blank line,
+/// all of the text is base64, and each `=` has a value, except at the end.
 fn base64_characters(text: &[u8]) -> Cow<'_, [u8]> {
     if let Some(body) = after_base64_header(text) {
         return body.into();
@@ -95,7 +97,7 @@ fn base64_characters(text: &[u8]) -> Cow<'_, [u8]> {
 /// The base64 character with the same value as `=` in uuencode. It replaces an `=` that the client forgets to remove.
 const EQUALS_SIGN_EQUIVALENT: u8 = b'd';
 
-/// Returns the text after the first blank line, whose line ends may have one CR each.
+/// Returns the text after the first blank line. The line ends around it may have one CR each.
 fn after_base64_header(text: &[u8]) -> Option<&[u8]> {
     let mut rest = text;
     while let Some(newline) = memchr(b'\n', rest) {
@@ -108,8 +110,8 @@ fn after_base64_header(text: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// Decodes quoted-printable if a header line declares it: first soft line ends, then escapes, so that joined lines may
-/// form an escape. White space at the ends of lines stays.
+/// Decodes quoted-printable if a header line declares it. Soft line ends are decoded before escapes, so two joined
+/// lines may form an escape. White space at the ends of lines stays.
 fn decode_quoted_printable(part: &[u8]) -> Option<Vec<u8>> {
     let (header, body) = split_at_blank_line(part);
     if !has_line_ignoring_case(header, QUOTED_PRINTABLE) {
@@ -131,12 +133,12 @@ pub(super) fn unescape(text: &[u8], mark: u8) -> Cow<'_, [u8]> {
     })
 }
 
-/// Replaces every `mark` that is followed by text that `meaning` recognises, together with this text. `meaning` is
-/// given the text after the mark. It returns the byte that takes their place, if any, and the rest of the text.
+/// Replaces every `mark` together with the text after it that `meaning` recognises. `meaning` is called with the text
+/// after a mark. It returns the replacement byte, if any, and the rest of the text.
 pub(super) fn replace(text: &[u8], mark: u8, meaning: impl Fn(&[u8]) -> Option<(Option<u8>, &[u8])>) -> Cow<'_, [u8]> {
     let mut replaced = Vec::new();
     let mut rest = text;
-    // Uncopied text begins at `rest` and has been searched up to `searched`.
+    // Text that is not yet copied begins at `rest`. It has been searched up to `searched`.
     let mut searched = 0;
     while let Some(place) = memchr(mark, tail(rest, searched)).map(|place| searched + place) {
         searched = place + 1;

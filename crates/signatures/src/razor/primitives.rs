@@ -1,4 +1,4 @@
-//! Known answers of individual steps of the original client.
+//! Known answers for individual steps of the original client.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::ephemeral::Drand48;
 use super::{domains, hosts, html, razor64, whiplash};
 
-/// Returns the list under `name` in `testdata/razor/primitives.json`.
+/// Returns the list named `name` in `testdata/razor/primitives.json`.
 fn answers(name: &str) -> Vec<Value> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/razor/primitives.json");
     let all: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();

@@ -1,12 +1,13 @@
-//! razor64: the base64 variant of signatures in the Razor protocol.
+//! razor64, the base64 variant in which the Razor protocol writes signatures.
 //!
 //! The alphabet is that of RFC 4648 §5 (`-` and `_`). The bits of every hex digit are written least significant bit
-//! first. Zeros pad the last group of twelve bits; `=` is not used.
+//! first. The last group of twelve bits is padded with zeros, and `=` is not used.
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Bits per character, and per group of three hex digits.
+/// Number of bits per character.
 const CHARACTER_BITS: usize = 6;
+/// Number of bits per group of three hex digits.
 const GROUP_BITS: usize = 12;
 
 /// Encodes `bytes`.
@@ -30,7 +31,7 @@ pub(super) fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// Returns the bytes for which [`encode`] returns exactly `text`, if they exist.
+/// Returns the bytes for which [`encode`] returns exactly `text`, if there are such bytes.
 pub(super) fn decode<const BYTES: usize>(text: &str) -> Option<[u8; BYTES]> {
     let mut bytes = [0; BYTES];
     let mut places = bytes.iter_mut();
@@ -40,7 +41,7 @@ pub(super) fn decode<const BYTES: usize>(text: &str) -> Option<[u8; BYTES]> {
         waiting_bits += CHARACTER_BITS;
         if waiting_bits >= 8 {
             waiting_bits -= 8;
-            // Characters beyond the last byte are padding, which the comparison below checks.
+            // Bits beyond the last byte are padding. The comparison below checks them.
             if let Some(place) = places.next() {
                 *place = mirror_digits((waiting >> waiting_bits) as u8);
             }

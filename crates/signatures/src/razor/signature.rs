@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::razor64;
 
-/// The e4 signature of a part: a SHA-1 of two sections of its text, or of the whole text.
+/// The e4 signature of a part: the SHA-1 of two sections of its text, or of the whole text.
 ///
 /// ```
 /// use bruit_signatures::razor::E4Signature;
@@ -17,9 +17,9 @@ use super::razor64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct E4Signature(pub [u8; 20]);
 
-/// An e8 signature of a part: 48 bits for a domain that it links to, 16 bits for its length in hundreds of bytes.
+/// An e8 signature of a part: 48 bits for a domain that it links to, and 16 bits for its length in hundreds of bytes.
 ///
-/// An e8 signature is weak by design: all parts of similar length that link to the same domain share it.
+/// The signature is weak by design, because all parts of similar length that link to the same domain share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct E8Signature(pub [u8; 8]);
 
@@ -28,10 +28,10 @@ pub struct E8Signature(pub [u8; 8]);
 #[non_exhaustive]
 pub enum SignatureError {
     /// Not the razor64 form of 20 bytes.
-    #[error("invalid e4 signature: expected 28 characters of razor64, the last of them A")]
+    #[error("invalid e4 signature: expected 28 razor64 characters ending in `A`")]
     NotE4,
     /// Not the razor64 form of 8 bytes.
-    #[error("invalid e8 signature: expected 12 characters of razor64, the last of them A")]
+    #[error("invalid e8 signature: expected 12 razor64 characters ending in `A`")]
     NotE8,
 }
 

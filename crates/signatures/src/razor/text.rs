@@ -20,7 +20,7 @@ pub(super) fn after_line_end(text: &[u8]) -> Option<&[u8]> {
     tail(text, returns).strip_prefix(b"\n")
 }
 
-/// Returns true if `text` is false in Perl: empty, or the digit zero.
+/// Returns true if `text` is false in Perl, i.e. empty or the digit zero.
 pub(super) fn is_false(text: &[u8]) -> bool {
     matches!(text, b"" | b"0")
 }
@@ -40,8 +40,8 @@ pub(super) fn starts_with_ignoring_case(text: &[u8], prefix: &[u8]) -> bool {
     text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
-/// Finds the first `needle`, case-insensitively. Needles are short words: the cost per position is bounded by their
-/// length.
+/// Finds the first `needle`, case-insensitively. The cost per position is bounded by the length of the needle, which is
+/// a short word.
 pub(super) fn find_ignoring_case(text: &[u8], needle: &[u8]) -> Option<usize> {
     let &first = needle.first()?;
     memchr2_iter(first.to_ascii_lowercase(), first.to_ascii_uppercase(), text)

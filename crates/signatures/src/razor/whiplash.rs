@@ -1,4 +1,4 @@
-//! Engine 8: one signature for each host, from its name and the length of the text.
+//! Engine 8: one signature for each host, computed from its name and the length of the text.
 
 use sha1::{Digest, Sha1};
 
@@ -8,8 +8,8 @@ use super::signature::E8Signature;
 /// Granularity of lengths, in bytes.
 const LENGTH_STEP: usize = 100;
 
-/// Returns the e8 signatures of `text`, in the client's order; they may repeat. A host with a character above 255 has
-/// no signature, because the client crashes on such a host.
+/// Returns the e8 signatures of `text`, in the client's order. They may repeat. A host with a character above 255 has
+/// no signature, because the client crashes on it.
 pub(super) fn sign(text: &[u8]) -> Vec<E8Signature> {
     let hosts = hosts(text);
     if hosts.is_empty() {

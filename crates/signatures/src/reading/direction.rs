@@ -8,10 +8,10 @@ use std::borrow::Cow;
 
 use unicode_bidi::{BidiClass, BidiInfo, bidi_class};
 
-/// Maximum length of a line in bytes; longer lines are processed in pieces of this length.
+/// Maximum length of a line in bytes. Longer lines are processed in pieces of this length.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 
-/// Control characters that begin and end text of a forced direction.
+/// Control characters that begin and end text with a forced direction.
 pub(super) const RIGHT_TO_LEFT: char = '\u{202e}';
 pub(super) const LEFT_TO_RIGHT: char = '\u{202d}';
 pub(super) const END: char = '\u{202c}';
@@ -69,7 +69,7 @@ fn show(line: &str, out: &mut String) {
     }
 }
 
-/// Reverses each run that begins and ends with characters of one direction and contains no characters of the other
+/// Reverses each longest run that begins and ends with one of its own characters and contains no character of the other
 /// direction.
 fn turn_runs(chars: &mut [char], is_own: impl Fn(char) -> bool, is_other: impl Fn(char) -> bool) {
     let mut run: Option<(usize, usize)> = None;

@@ -1,8 +1,8 @@
 //! The visible text of an HTML page, with a line per block.
 //!
-//! html5gum tokenizes the page by the rules shared by browsers. A stack of open elements determines whether their text
-//! is visible and whether it is quoted. In a page nested deeper than [`STACK_MAX`], deeper text has the properties of
-//! the last level on the stack.
+//! html5gum tokenizes the page by the rules that browsers share. A stack of open elements determines whether text is
+//! visible and whether it is quoted. Text nested deeper than [`STACK_MAX`] has the properties of the innermost element
+//! on the stack.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -18,21 +18,22 @@ use crate::bruit::quotes;
 /// Maximum number of open elements.
 const STACK_MAX: usize = 256;
 
-/// Maximum number of bytes of an attribute or style sheet that are read.
+/// Maximum number of bytes of an attribute that are read.
 const ATTRIBUTE_BYTES_MAX: usize = 1024;
+/// Maximum number of bytes of style sheets that are read.
 const SHEET_BYTES_MAX: usize = 256 * 1024;
 
 /// Maximum number of unclosed comments that are parsed.
 const UNCLOSED_COMMENTS_MAX: usize = 4;
 
-/// Maximum number of blocks checked for quotations; blocks within a quotation are not checked.
+/// Maximum number of blocks checked for quotations. Blocks within a quotation are not checked.
 const CITATIONS_MAX: usize = 256;
 
 /// Maximum nesting depth of elements that set a text direction.
 const DIRECTIONS_MAX: usize = 8;
 
-/// Minimum number of visible words. If fewer words would be visible, our interpretation of the page is wrong, and all
-/// text counts as visible.
+/// Minimum number of visible words. If fewer words appear to be visible, our interpretation of the page must be wrong,
+/// and all text counts as visible.
 const VISIBLE_WORDS_MIN: usize = 3;
 
 /// Renders a page, up to `limit` bytes of text.
@@ -58,8 +59,8 @@ struct Open {
     family: Family,
 }
 
-/// Properties of an element that affect other elements, one bit each. Stored for every open element, because each tag
-/// may query all of them.
+/// Properties of an element that affect other elements, one bit each. They are stored for every open element, because a
+/// tag may have to check all open elements.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Family(u8);
 
@@ -249,7 +250,7 @@ impl Page {
         style
     }
 
-    /// Closes elements that the new one ends implicitly: a cell ends the previous cell, an item the previous item.
+    /// Closes the elements that a new one ends implicitly. For example, a cell ends the previous cell.
     fn close_implied(&mut self, family: Family) {
         let (ends, within) = match family {
             Family::CELL => (Family::CELL, Family::ROW.or(Family::TABLE)),
@@ -302,7 +303,7 @@ impl Page {
     }
 
     fn text(&mut self, value: &[u8]) {
-        // The page was a string, so slices cut at tags are valid UTF-8.
+        // The page is a string, so slices cut at tags are valid UTF-8.
         let text = str::from_utf8(value).unwrap_or_default();
         if self.tag.is("style") && self.is_raw() {
             let room = SHEET_BYTES_MAX.saturating_sub(self.sheet_bytes);
@@ -357,7 +358,8 @@ impl Page {
         }
     }
 
-    /// Begins a line. Text directions end with a line, so those of open elements are set again on the new line.
+    /// Begins a line. A text direction ends with its line, so the directions of open elements are set again on the new
+    /// line.
     fn line(&mut self) {
         self.push("\n");
         for at in 0..self.directions.len() {
@@ -525,8 +527,8 @@ impl Attributes {
     }
 }
 
-/// Returns the quotations in a text: citations that name their author, or that follow a line that names the author.
-/// Other citations are merely indented blocks. The line that names the author is not part of the quotation.
+/// Returns the quotations in a text. A citation is a quotation if its author is named in its first lines or directly
+/// above it. Other citations are merely indented blocks. The lines that name the author are not part of the quotation.
 fn quotations(text: &str, citations: &[Range<usize>]) -> Vec<Range<usize>> {
     let mut quoted: Vec<Range<usize>> = Vec::new();
     for citation in citations {
@@ -544,7 +546,7 @@ fn quotations(text: &str, citations: &[Range<usize>]) -> Vec<Range<usize>> {
     quoted
 }
 
-/// Returns the text with quote marks added, as in plain text.
+/// Returns the text with quotations marked by `>`, as in plain text.
 fn with_marks(text: &str, quoted: &[Range<usize>]) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 16);
     let mut at = 0;
@@ -596,7 +598,7 @@ mod tests {
 
     #[test]
     fn text_right_behind_a_style_sheet_shows() {
-        // Regression: the text up to the next tag was treated as part of the style sheet.
+        // Regression test: the text up to the next tag was treated as part of the style sheet.
         assert_eq!(rendered("<style>b{}</style>one two three<p>four"), "one two three four");
         assert_eq!(rendered("one two three<title>a</title>four<script>b</script>five"), "one two threefourfive");
     }

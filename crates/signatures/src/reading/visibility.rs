@@ -1,24 +1,25 @@
-//! Visibility of an element's text: the few rules of CSS and HTML that senders use to hide text.
+//! Visibility of an element's text, by the few rules of CSS and HTML that senders use to hide text.
 //!
-//! This is not a style engine. Selectors are a name, a class, an id, or a name with a class. More complex selectors are
-//! ignored, so that text is kept rather than dropped.
+//! This is not a style engine. A selector is a name, a class, an id, or a name with a class. More complex selectors are
+//! ignored, so in case of doubt, text is kept.
 
 use std::collections::HashMap;
 
-/// Maximum number of rules kept from all style sheets of a message, and of declarations read from one style.
+/// Maximum number of rules kept from all style sheets of a page.
 const RULES_MAX: usize = 1_000;
+/// Maximum number of declarations read from one style.
 const DECLARATIONS_MAX: usize = 64;
 
 /// Minimum font size of readable text, in pixels.
 const FONT_PIXELS_MIN: f32 = 2.5;
 
-/// Minimum difference of distinguishable colours, summed over red, green and blue.
+/// Minimum difference between colours that can be told apart, summed over red, green and blue.
 const COLOUR_DISTANCE_MIN: u32 = 24;
 
 /// Red, green, blue.
 type Rgb = [u8; 3];
 
-/// Colour names used in pages: those of HTML 4, and near-whites.
+/// Colour names used in pages. They include those of HTML 4 and near-whites.
 const NAMED: [(&str, Rgb); 24] = [
     ("white", [255, 255, 255]),
     ("black", [0, 0, 0]),
@@ -49,11 +50,11 @@ const NAMED: [(&str, Rgb); 24] = [
 /// The appearance of text in the current element.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
-    /// True if hidden for good: all nested elements are hidden, too.
+    /// True if the element and all nested elements are hidden.
     is_gone: bool,
-    /// True if invisible; a nested element may be visible again.
+    /// True if the element is invisible. A nested element may be visible again.
     is_invisible: bool,
-    /// True if too small to read; a nested element may be larger again.
+    /// True if the text is too small to read. A nested element may be larger again.
     is_tiny: bool,
     colour: Rgb,
     /// Background colour, or `None` for a picture, which may have any colour.
@@ -75,7 +76,7 @@ pub(super) struct Style {
     has_no_room: bool,
     is_out_of_flow: bool,
     is_far_away: bool,
-    /// Set if the order of characters is forced; true for right to left.
+    /// True if the order of characters is forced, false if it is explicitly not.
     is_order_forced: Option<bool>,
     is_right_to_left: Option<bool>,
 }
@@ -87,7 +88,7 @@ pub(super) struct Sheet {
 }
 
 impl Look {
-    /// Returns the default look: black on white.
+    /// Returns the default look, black on white.
     pub(super) fn page() -> Self {
         Self {
             is_gone: false,
@@ -147,7 +148,7 @@ impl Style {
         self.is_right_to_left = later.is_right_to_left.or(self.is_right_to_left);
     }
 
-    /// Applies the `color` attribute of `font`, or `text` of `body`.
+    /// Applies the `color` attribute of `font`, or the `text` attribute of `body`.
     pub(super) fn set_colour(&mut self, value: &str) {
         self.colour = self.colour.or_else(|| colour(value));
     }
@@ -159,7 +160,7 @@ impl Style {
         }
     }
 
-    /// Applies the `background` attribute: a picture.
+    /// Applies the `background` attribute, which names a picture.
     pub(super) fn set_picture(&mut self) {
         self.background = self.background.or(Some(None));
     }
@@ -252,8 +253,8 @@ impl Style {
 }
 
 impl Sheet {
-    /// Adds the rules of a style sheet. Nested rules, such as `@media print { … }`, only apply on some devices and are
-    /// ignored.
+    /// Adds the rules of a style sheet. Nested rules such as `@media print { … }` are ignored, because they only apply
+    /// on some devices.
     pub(super) fn read(&mut self, sheet: &str) {
         let sheet = without_comments(&sheet.to_ascii_lowercase());
         let mut rest = sheet.as_str();
@@ -338,7 +339,7 @@ fn distance(one: Rgb, other: Rgb) -> u32 {
 }
 
 fn colour(value: &str) -> Option<Rgb> {
-    // The limit is longer than any valid colour value.
+    // No valid colour value is longer than the limit.
     if value.is_empty() || value.len() > 48 {
         return None;
     }
@@ -369,7 +370,7 @@ fn pixels(value: &str) -> Option<f32> {
     Some(size * scale)
 }
 
-/// Returns the size in a `font-size`, or in a `font` of several words.
+/// Returns the size in the value of `font-size`, or in a `font` value of several words.
 fn font_pixels(value: &str) -> Option<f32> {
     let has_size = |word: &&str| {
         word.starts_with(|char: char| char.is_ascii_digit() || char == '.')

@@ -22,12 +22,14 @@ pub(in super::super) fn decode<'a>(bytes: Cow<'a, [u8]>, name: &str, errors: Err
     decode_by(bytes, codec, errors).unwrap_or_default()
 }
 
-/// Decodes with the named character set. Returns `None` if the name is unknown, or at an error with [`Errors::Refuse`].
+/// Decodes with the named character set. Returns `None` if the name is unknown, or if there is an error and `errors` is
+/// [`Errors::Refuse`].
 pub(in super::super) fn try_decode<'a>(bytes: Cow<'a, [u8]>, name: &str, errors: Errors) -> Option<Cow<'a, str>> {
     decode_by(bytes, names::find(name)?, errors)
 }
 
-/// Decodes a non-text payload as Python does: ASCII unchanged, other bytes with the declared character set.
+/// Decodes a payload that is not text, as Python does. Pure ASCII is unchanged. Any other payload is decoded with the
+/// declared character set.
 pub(in super::super) fn undecoded(payload: &[u8], name: impl FnOnce() -> Option<String>) -> Cow<'_, str> {
     match ascii(Cow::Borrowed(payload)) {
         Ok(text) => text,
@@ -98,7 +100,7 @@ impl Text {
         Self { text: String::with_capacity(capacity), errors, is_refused: false }
     }
 
-    /// Appends a character; `None` is an error.
+    /// Appends a character. `None` stands for an error.
     pub(super) fn push(&mut self, character: Option<char>) {
         match (character, self.errors) {
             (Some(character), _) => self.text.push(character),

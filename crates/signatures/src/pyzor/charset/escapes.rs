@@ -30,7 +30,7 @@ enum Meaning {
     KsX1001,
 }
 
-/// HZ: pairs of GB 2312 without their high bits, between `~{` and `~}`.
+/// Decodes HZ, i.e. pairs of GB 2312 without their high bits, between `~{` and `~}`.
 pub(super) fn hz(bytes: &[u8], text: &mut Text) {
     let pairs = TwoByte::Gb2312.pairs();
     let mut is_chinese = false;
@@ -176,8 +176,8 @@ fn alone(character: char, text: &mut Text) -> usize {
     1
 }
 
-/// Returns the length of the escape sequence at the start of `rest`, or the length of the error if the sequence is
-/// unfinished. Only Japanese sequences may contain `&@`.
+/// Returns the length of the escape sequence at the start of `rest`. If the sequence is unfinished, returns the length
+/// of the error instead. Only Japanese sequences may contain `&@`.
 fn escape_length(rest: &[u8], set: Iso2022) -> Result<usize, usize> {
     let mut at = 1;
     while at < ESCAPE_BYTES_MAX {

@@ -42,8 +42,8 @@ pub(super) fn find(name: &str) -> Option<Codec> {
     by_name().get(name.as_str()).or_else(aliased).map(|named| named.codec)
 }
 
-/// Normalises a name as Python does: lower case, with one underscore for anything between letters, digits and full
-/// stops. NUL is dropped.
+/// Normalises a name as Python does. The name is converted to lower case. Each run of characters other than letters,
+/// digits and full stops becomes one underscore. NUL is dropped.
 fn normalised(name: &str) -> String {
     let mut normalised = String::with_capacity(name.len());
     let mut is_separated = false;

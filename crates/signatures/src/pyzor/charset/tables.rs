@@ -111,7 +111,7 @@ fn remove(pairs: &mut Pairs, range: &str) {
     }
 }
 
-/// Applies a correction such as `a140:3000`: the pair of bytes a140 encodes U+3000.
+/// Applies a correction. For example, `a140:3000` means that the bytes a1 40 encode U+3000.
 fn correct(pairs: &mut Pairs, correction: &str) {
     let Some((pair, point)) = correction.split_once(':') else { return };
     let [_, _, first, second] = hex(pair).unwrap_or(0).to_be_bytes();
@@ -132,7 +132,7 @@ mod tests {
         assert!(single_byte_tables().values().all(|table| table.iter().flatten().count() > 64));
     }
 
-    /// The expected numbers were counted in Python.
+    /// The expected numbers come from Python.
     #[test]
     fn two_byte_sets_have_as_many_pairs_as_in_python() {
         for (name, count) in [("gb2312", 7445), ("gbk", 21791), ("gb18030", 23940), ("big5", 13710), ("cp950", 13752)] {

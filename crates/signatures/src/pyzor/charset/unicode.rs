@@ -7,7 +7,7 @@ use super::decode::Text;
 pub(super) enum Order {
     Big,
     Little,
-    /// Determined by a byte order mark, which is not part of the text; little-endian without one.
+    /// Determined by a byte order mark, which is not part of the text. Without a mark, the order is little-endian.
     Marked,
 }
 
@@ -76,8 +76,8 @@ pub(super) fn utf_32(bytes: &[u8], order: Order, text: &mut Text) {
     }
 }
 
-/// Decodes UTF-7: ASCII, with sections of UTF-16 in base64. A section begins at `+` and ends at the first byte that is
-/// not base64, which is dropped if it is `-`.
+/// Decodes UTF-7, which is ASCII with sections of UTF-16 in base64. A section begins at `+` and ends at the first byte
+/// that is not base64. If that byte is `-`, it is dropped.
 pub(super) fn utf_7(bytes: &[u8], text: &mut Text) {
     let mut shifted: Option<Shifted> = None;
     let mut rest = bytes;
