@@ -1,6 +1,6 @@
-//! Checksums of whole messages, compared with MD5s of strings derived by hand from the rules.
+//! Checksums of whole messages, compared with MD5 hashes of strings that were derived by hand from the rules.
 //!
-//! The checksums were computed with `md5sum`, not with our code: `printf %s STRING | md5sum`.
+//! The hashes were computed with `printf %s STRING | md5sum`, not with our code.
 
 use std::net::IpAddr;
 
@@ -70,7 +70,7 @@ fn numbers_and_names_are_those_of_the_protocol() {
     assert_eq!(kinds.map(|kind| kind.to_string()).join(" "), "IP env_From From Message-ID Received Body Fuz1");
 }
 
-/// Generates fragments that the rules act on, so that random messages exercise them.
+/// Generates fragments that trigger the rules, so that random messages exercise them.
 fn fragments() -> impl Strategy<Value = Vec<u8>> {
     let known = prop::sample::select(vec![
         &b"\n"[..],

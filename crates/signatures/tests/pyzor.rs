@@ -1,4 +1,4 @@
-//! Pyzor: known answers of the original client, bounds, and arbitrary bytes.
+//! Tests of Pyzor's digest: known answers of the original client, bounds, and arbitrary bytes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use bruit_signatures::pyzor::{Digest, NESTING_MAX, Version, digest, predigest};
 use proptest::prelude::*;
 
 const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_1];
-/// Size of hostile messages: so large that an algorithm slower than linear time would take hours.
+/// Size of hostile messages. An algorithm that takes more than linear time would need hours for this size.
 const HOSTILE_BYTES: usize = 4 << 20;
 
 fn testdata(name: &str) -> PathBuf {
@@ -45,8 +45,7 @@ fn versions_differ_in_nul_only() {
     assert_eq!(predigest(message, Version::V1_1), ["12345678andmorewords"]);
 }
 
-/// A part nested deeper than the limit is one leaf, so its header is part of the text. Up to the limit, the header is
-/// not text.
+/// A part nested deeper than the limit is one leaf, so its header counts as text. Up to the limit, the header does not.
 #[test]
 fn parts_are_found_up_to_the_bound_of_nesting() {
     let nested = |depth: usize| {
@@ -64,13 +63,13 @@ fn parts_are_found_up_to_the_bound_of_nesting() {
     with_little_stack.unwrap().join().unwrap();
 }
 
-/// Returns a message with a header and a repetitive body. The end of the body completes a reference before it.
+/// Returns a message with a header and a repetitive body. The end of the body completes the reference before it.
 fn hostile(header: &str, pattern: &str) -> Vec<u8> {
     let body = pattern.bytes().cycle().take(HOSTILE_BYTES);
     header.bytes().chain(*b"\n\n").chain(body).chain(*b"; \n").collect()
 }
 
-/// No message takes more than linear time: a naive implementation is quadratic, or worse, on each of these.
+/// No message takes more than linear time. A naive implementation would take quadratic time or more for each of these.
 #[test]
 fn hostile_messages_take_linear_time() {
     let html = [

@@ -51,7 +51,7 @@ fn a_reported_part_is_signed_like_the_part_of_the_message() {
     }
 }
 
-/// Generates fragments that the rules act on, so that random messages exercise them.
+/// Generates fragments that trigger the rules, so that random messages exercise them.
 fn fragments() -> impl Strategy<Value = Vec<u8>> {
     let known = prop::sample::select(vec![
         &b"\n"[..],

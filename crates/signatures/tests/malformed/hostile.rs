@@ -1,8 +1,9 @@
-//! Messages designed to take long: megabytes of constructs that open, nest or repeat. Each test must finish, with
-//! bounded results.
+//! Messages designed to take long to process: megabytes of constructs that open, nest or repeat. Each test must finish,
+//! and its results must be bounded.
 //!
-//! Tests may not read the clock, so a slow scheme appears as a hang. `timings`, which is ignored by default, prints the
-//! time of each scheme at four sizes; a time that grows fourfold when the size doubles is a bug:
+//! Tests may not read the clock, so a slow scheme shows up as a test that hangs. The test `timings`, which is ignored
+//! by default, prints the time of each scheme at four sizes. If a time grows fourfold when the size doubles, that is a
+//! bug:
 //!
 //! ```sh
 //! cargo test --release -p bruit-signatures --test malformed -- --ignored --nocapture timings
@@ -23,7 +24,7 @@ const BASE64: &str = "Content-Transfer-Encoding: base64\n\n";
 const QUOTED: &str = "Content-Transfer-Encoding: quoted-printable\n\n";
 const MULTIPART: &str = "Content-Type: multipart/mixed; boundary=x\n\n";
 
-/// A prefix, and the text that is repeated after the prefix.
+/// A prefix, and the text that is repeated after it.
 type Pattern = (&'static str, &'static str);
 
 const PAGES: &[Pattern] = &[
@@ -236,7 +237,7 @@ fn check(message: &[u8], name: &str) {
     assert!(reading.hidden.len() <= 2 * TEXT_BYTES_MAX, "{name}: {}", reading.hidden.len());
     assert!(reading.links.len() <= LINKS_MAX, "{name}");
     let features = signed.features.unwrap();
-    // One character may fold to a few letters, and every letter of a script without blanks may begin a word.
+    // One character may fold to several letters, and every letter of a script without blanks may begin a word.
     assert!(features.pairs.len() <= TEXT_BYTES_MAX * PAIR_DISTANCE_MAX, "{name}: {}", features.pairs.len());
     assert!(features.links.len() <= 2 * LINKS_MAX, "{name}");
     Explanation::of(&reading);

@@ -1,4 +1,4 @@
-//! Malformed messages: no scheme panics or is slow, and no result changes unnoticed.
+//! Tests with malformed messages. No scheme may panic or be slow, and no result may change unnoticed.
 
 mod hostile;
 mod pieces;
@@ -45,7 +45,7 @@ fn lines(name: &str, message: &[u8]) -> String {
     out
 }
 
-/// Summarises the features, which are too many to list, by their numbers and one hash of all of them.
+/// Summarises the features by their numbers and one hash of all of them. There are too many to list.
 fn shown(features: &Features) -> String {
     let sum = features.all().fold(0u64, |sum, feature| sum.rotate_left(1) ^ feature);
     let whole = features.whole.map_or_else(|| "-".to_owned(), |whole| format!("{whole:016x}"));

@@ -1,4 +1,4 @@
-//! Headers and bodies assembled at random from fragments that are difficult for parsers and decoders.
+//! Headers and bodies assembled at random from fragments that are difficult to parse and decode.
 
 use bruit_signatures::message::Message;
 use bruit_signatures::{Context, Wanted, sign};

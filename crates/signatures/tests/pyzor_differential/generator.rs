@@ -1,4 +1,4 @@
-//! Generates messages from seeds, with every structure that occurs in mail, intact and broken.
+//! Generates messages from seeds. They contain every structure that occurs in mail, both intact and broken.
 
 use rand::rngs::ChaCha8Rng;
 use rand::seq::IndexedRandom as _;
@@ -205,7 +205,7 @@ impl Generator {
         html
     }
 
-    /// Returns the text in this character set, or bytes that resemble the character set.
+    /// Returns the text in this character set, or random bytes that resemble such text.
     fn in_charset(&mut self, text: &str, charset: &str) -> Vec<u8> {
         let encoding = encoding_rs::Encoding::for_label(charset.trim_matches('"').as_bytes());
         match encoding {
@@ -329,7 +329,7 @@ impl Generator {
     }
 }
 
-/// Encodes each character as one byte: headers may contain any raw bytes.
+/// Encodes each character as one byte, because headers may contain any raw bytes.
 fn latin_1(text: &str) -> impl Iterator<Item = u8> {
     text.chars().map(|character| character as u8)
 }

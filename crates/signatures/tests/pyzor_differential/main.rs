@@ -1,4 +1,4 @@
-//! Our digests compared with the digests of the original client's code, which must be installed.
+//! Comparison of our digests with those of the original client, which must be installed.
 //!
 //! Messages are generated from fixed seeds. If the environment variable `BRUIT_CORPUS` names a folder, all files in it
 //! are compared too.
@@ -17,7 +17,7 @@ use self::reference::Answer;
 
 /// Number of generated messages.
 const MESSAGES: u64 = 5000;
-/// Exceptions of the original client on messages without a digest; see `bruit_signatures::pyzor`.
+/// Exceptions that the original client raises on messages without a digest. See `bruit_signatures::pyzor`.
 const RAISED: [&str; 4] = ["AttributeError", "TypeError", "UnicodeError", "ValueError"];
 /// Maximum percentage of messages on which the original client raises an exception.
 const RAISED_PERCENTAGE_MAX: usize = 2;
@@ -44,7 +44,7 @@ fn messages_of_the_corpus_have_the_same_digests() {
     let Some(folder) = env::var_os("BRUIT_CORPUS") else { return };
     let mut files = Vec::new();
     find_files(Path::new(&folder), &mut files);
-    assert!(!files.is_empty(), "BRUIT_CORPUS names a folder without files");
+    assert!(!files.is_empty(), "the folder named by BRUIT_CORPUS contains no files");
     let messages: Vec<(String, Vec<u8>)> =
         files.iter().map(|file| (file.display().to_string(), fs::read(file).unwrap())).collect();
     assert_same(&messages, Version::V1_0);
@@ -66,7 +66,7 @@ fn the_command_prints_the_same_digests() {
             return;
         }
     }
-    panic!("too few of the messages have an answer");
+    panic!("too few messages have a digest");
 }
 
 /// Generates messages, named by their seeds.

@@ -64,13 +64,13 @@ pub(crate) const WORDS: &[&str] = &[
     "a\0b",
 ];
 
-/// Separators of words; some of them only look like white space.
+/// Separators of words. Some of them only look like white space.
 pub(crate) const SPACES: &[&str] = &[
     " ", " ", " ", " ", " ", " ", "  ", "\t", "\u{a0}", "\u{3000}", "\u{2003}", "\x1f", "\u{2028}", "\u{85}", "\x0b",
     "\x0c", "\x1c", "\u{1680}", "\u{200b}", "\u{feff}",
 ];
 
-/// Tags; intact and harmless ones come first.
+/// Tags. Intact and harmless ones come first.
 pub(crate) const HTML: &[&str] = &[
     "<p>",
     "</p>",

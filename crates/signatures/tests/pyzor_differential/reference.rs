@@ -1,4 +1,4 @@
-//! The original client: how to find and run it.
+//! Finds and runs the original client.
 
 use std::env;
 use std::fs::{self, File};
@@ -32,8 +32,8 @@ pub(crate) fn version_1_1() -> PathBuf {
     folder
 }
 
-/// Returns the results for `messages`, computed by the installed client's code or the code in `folder`, with the
-/// client's interpreter.
+/// Returns the results for `messages`. They are computed by the installed client's code or by the code in `folder`, in
+/// both cases with the client's interpreter.
 pub(crate) fn ask(messages: &[Vec<u8>], folder: Option<&Path>) -> Vec<Answer> {
     let mut input = tempfile::tempfile().unwrap();
     for message in messages {

@@ -1,12 +1,12 @@
-//! The installed Razor client: its modules in one Perl process, and its command.
+//! Runs the installed Razor client, either its modules in one Perl process or its command.
 
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Returns the client's results for each of `files`: the lines described in `client.pl`, without the line with the file
-/// name.
+/// Returns the client's results for each of `files`. They are the lines described in `client.pl`, without the line that
+/// names the file.
 pub(crate) fn blocks(files: &[PathBuf], ep4s: &[&str]) -> Vec<String> {
     let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/razor_differential/client.pl");
     let mut command = Command::new("perl");
@@ -27,14 +27,14 @@ pub(crate) fn blocks(files: &[PathBuf], ep4s: &[&str]) -> Vec<String> {
     let blocks: Vec<_> = text
         .split("file ")
         .skip(1)
-        .map(|block| block.split_once('\n').expect("a line with the name begins every block").1.to_owned())
+        .map(|block| block.split_once('\n').expect("every block begins with a line that names the file").1.to_owned())
         .collect();
-    assert_eq!(blocks.len(), files.len(), "a block for each file");
+    assert_eq!(blocks.len(), files.len(), "one block per file");
     blocks
 }
 
-/// Returns the output of `razor-check -H` for `file`. `home` receives a configuration in which every server is a closed
-/// local port; the command contacts none of them.
+/// Returns the output of `razor-check -H` for `file`. The configuration written to `home` names closed local ports as
+/// servers. The command does not contact them.
 pub(crate) fn command_output(home: &Path, file: &Path) -> String {
     write_home(home);
     let mut command = Command::new("razor-check");

@@ -1,4 +1,4 @@
-//! Messages designed to cause errors: every rule of the client has fragments that trigger it.
+//! Messages designed to reveal differences. There are fragments that trigger every rule of the client.
 
 use crate::fragments::{BOUNDARIES, HEADERS, LABELS, LINE_ENDS, LINKS, MARKUP, TLDS, WORDS};
 use rand::rngs::ChaCha8Rng;

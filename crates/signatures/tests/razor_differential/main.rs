@@ -1,4 +1,4 @@
-//! Parts and signatures compared with those of the unmodified Razor client, message by message.
+//! Comparison of parts and signatures with those of the unmodified Razor client, message by message.
 //!
 //! If the environment variable `BRUIT_CORPUS` names a folder, every file in it is compared too.
 
@@ -15,7 +15,7 @@ use bruit_signatures::razor::{command_line_messages, parts, sign};
 use sha1::{Digest as _, Sha1};
 use tempfile::TempDir;
 
-/// Number of generated messages: enough to combine every fragment with many others.
+/// Number of generated messages. This is enough to combine every fragment with many others.
 const GENERATED: u64 = 4_000;
 
 /// Number of messages passed to the `razor-check` command, which starts Perl for each message.
@@ -88,7 +88,7 @@ fn compare(files: &[PathBuf], ep4s: &[&str]) -> usize {
     blocks.iter().filter(|block| has_died(block)).count()
 }
 
-/// Returns the difference between our signatures of `file` and the client's. If the client crashed, only parts are
+/// Returns the differences between our results for `file` and the client's. If the client crashed, only parts are
 /// compared.
 fn difference(file: &Path, theirs: &str, ep4s: &[&str]) -> Option<String> {
     let block = block(&fs::read(file).unwrap(), ep4s);
@@ -96,8 +96,7 @@ fn difference(file: &Path, theirs: &str, ep4s: &[&str]) -> Option<String> {
     (ours != theirs).then(|| format!("{}:\n{}", file.display(), first_difference(ours, theirs)))
 }
 
-/// Returns true if the client crashed on a message. Only the crash described in the module's documentation is
-/// permitted.
+/// Returns true if the client crashed on a message. Only the crash described in the module documentation is allowed.
 fn has_died(block: &str) -> bool {
     let reason = block.split_once("died ").map(|(_, reason)| reason);
     assert!(reason.is_none_or(|reason| reason.starts_with("Wide character")), "{reason:?}");
