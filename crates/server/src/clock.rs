@@ -1,16 +1,16 @@
 //! The time of events. It follows the system clock, but not its jumps.
 //!
-//! Books age by time, and ageing cannot be undone, so a system clock that is wrong for three seconds could empty all of
-//! them. [`Clock`] therefore follows the system clock only while it advances as fast as the time since boot, within a
-//! bound. It ignores a larger jump: time continues at the pace of the time since boot until the jump ends or is
-//! confirmed. When a server starts, the clock is compared with the last event instead.
+//! Books age by time, and ageing cannot be undone. So a system clock that is wrong for three seconds could empty all
+//! books. [`Clock`] therefore follows the system clock only while it advances as fast as the time since boot, within a
+//! bound. A larger jump is ignored. Time then continues at the pace of the time since boot until the jump ends or is
+//! confirmed. When a server starts, the system clock is compared with the last event instead.
 //!
 //! The operator can confirm a jump. A forward jump is also confirmed if, after [`CONFIRM_AFTER`], the kernel reports
 //! that NTP keeps the clock synchronized. Setting a clock by hand marks it as unsynchronized until NTP has corrected
-//! it, so a mistake never confirms itself.
+//! it, so a mistake is never confirmed automatically.
 //!
-//! Time is monotonic: if the system clock goes back, time stands still. [`Judge`] implements all of this without
-//! reading a clock, so that tests can simulate the time.
+//! Time never goes back. If the system clock does, time stands still. [`Judge`] implements all of this without reading
+//! a clock, so tests can simulate time.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,17 +25,18 @@ use crate::config::{ClockSettings, Confirm};
 /// Time that a forward jump must last before NTP confirms it.
 pub(crate) const CONFIRM_AFTER: Duration = Duration::from_secs(600);
 
-/// The longest standstill without a warning, after the system clock was set back a little.
+/// The longest standstill without a warning. Time stands still after the system clock was set back a little.
 const STANDSTILL_MS: i64 = 60_000;
 
 /// A server's clock.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    /// Our time minus the time since boot, in milliseconds.
+    /// The server's time minus the time since boot, in milliseconds.
     offset_ms: AtomicI64,
-    /// The latest time returned, in seconds.
+    /// The latest time that was returned, in seconds.
     latest: AtomicU64,
-    /// Milliseconds by which the system clock was ahead of our time at the last reading, negative if it was behind.
+    /// Milliseconds by which the system clock was ahead of the server's time at the last reading. Negative if it was
+    /// behind.
     ahead_ms: AtomicI64,
     /// The default bound on jumps.
     jump: Duration,
@@ -87,7 +88,7 @@ impl Clock {
         clock
     }
 
-    /// Returns the current time of the clearinghouse. This is cheap: listeners call it once per batch.
+    /// Returns the current time of the clearinghouse. This is cheap enough to be called once per batch.
     pub(crate) fn now(&self) -> Time {
         let seconds = seconds(boot_ms().saturating_add(self.offset_ms.load(Ordering::Relaxed)));
         let latest = self.latest.load(Ordering::Relaxed);
@@ -95,8 +96,8 @@ impl Clock {
         Time(seconds.max(latest))
     }
 
-    /// Reads the system clock. The ticker calls this every second. Returns a description of the deviation, with advice,
-    /// if there is one.
+    /// Reads the system clock. The ticker calls this every second. If the clock deviates, returns a description with
+    /// advice.
     pub(crate) fn look(&self, settings: &ClockSettings) -> Option<String> {
         self.judge_by(Reading::take(), settings)
     }
@@ -114,7 +115,7 @@ impl Clock {
         settings.jump.unwrap_or(self.jump)
     }
 
-    /// Returns the seconds by which the system clock is ahead of our time, negative if it is behind.
+    /// Returns the number of seconds by which the system clock is ahead of the server's time. Negative if it is behind.
     pub(crate) fn ahead_seconds(&self) -> f64 {
         self.ahead_ms.load(Ordering::Relaxed) as f64 / 1e3
     }
@@ -165,7 +166,7 @@ enum State {
 /// An unconfirmed jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Jump {
-    /// The system clock minus the time since boot: constant as long as both advance at the same pace.
+    /// The system clock minus the time since boot. It is constant as long as both advance at the same pace.
     offset_ms: i64,
     /// The time since boot when the jump began.
     since_boot_ms: i64,
@@ -246,17 +247,17 @@ fn describe(deviation: Deviation, reading: Reading, time_ms: i64, confirm: Confi
                 Confirm::Operator => "",
             };
             format!(
-                "the system clock says {system} UTC, {off} ahead of this server's time, which ignores it until the jump is confirmed: \
-                 correct the clock, or accept it by {accept}{ntp}"
+                "the system clock says {system} UTC, {off} ahead of this server's time. The server ignores it until the jump is confirmed: \
+                 correct the clock, or accept it with {accept}{ntp}"
             )
         }
         Deviation::Behind => format!(
-            "the system clock says {system} UTC, {off} behind this server's time, which ignores it: correct the clock, or \
-             accept it by {accept}; time then stands still until it has caught up"
+            "the system clock says {system} UTC, {off} behind this server's time. The server ignores it: correct the clock, or \
+             accept it with {accept}. If you accept it, time stands still until the clock has caught up"
         ),
         Deviation::Standstill => format!(
-            "the system clock says {system} UTC, {off} behind this server's time, which stands still until it has caught up: \
-             nothing ages, and daily shares are not renewed"
+            "the system clock says {system} UTC, {off} behind this server's time. Time stands still until the clock has caught up: \
+             nothing ages, and daily quotas are not renewed"
         ),
     }
 }
@@ -277,7 +278,7 @@ fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Returns the time of the system clock without checking it. Used to create a clearinghouse.
+/// Returns the unchecked time of the system clock. Used to create a clearinghouse.
 pub(crate) fn system_time() -> Time {
     Time(since_1970().as_secs())
 }
@@ -292,7 +293,7 @@ fn boot_ms() -> i64 {
 #[expect(unsafe_code, reason = "no crate in use wraps adjtimex")]
 fn is_synchronised() -> bool {
     use nix::libc::{STA_UNSYNC, TIME_ERROR, adjtimex, timex};
-    // SAFETY: the struct consists of numbers, so all zeroes is a valid value. It requests no change.
+    // SAFETY: the struct consists of numbers, so a value with only zero bytes is valid. It requests no change.
     let mut state: timex = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes to the struct passed in and keeps no pointer to it.
     let result = unsafe { adjtimex(&raw mut state) };
@@ -335,7 +336,7 @@ mod tests {
             Reading { system_ms, boot_ms: self.boot_ms, is_synchronised: self.is_synchronised }
         }
 
-        /// Advances time, updating the clock every second, and returns the server's deviation from the true time.
+        /// Advances time and updates the clock every second. Returns the server's deviation from the true time.
         fn run(&mut self, seconds: i64) -> i64 {
             for _ in 0..seconds {
                 let before = self.judge.time_ms;
@@ -376,7 +377,7 @@ mod tests {
         machine.wrong_ms = 40 * DAY;
         assert_eq!(machine.run(500), 0);
         machine.wrong_ms = 80 * DAY;
-        assert_eq!(machine.run(600), 0, "a different jump has to last ten minutes again");
+        assert_eq!(machine.run(600), 0, "a different jump must last ten minutes again");
         assert_eq!(machine.run(1), 80 * DAY);
     }
 
@@ -422,7 +423,7 @@ mod tests {
         assert_eq!(machine.run(60), machine.wrong_ms, "time continues with the clock");
         machine.wrong_ms = 0;
         machine.run(1);
-        assert_eq!(machine.deviation, Some(Deviation::Standstill), "hours without ageing are worth a warning");
+        assert_eq!(machine.deviation, Some(Deviation::Standstill), "a standstill of hours needs a warning");
     }
 
     #[test]

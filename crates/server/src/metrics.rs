@@ -1,6 +1,6 @@
 //! Request counters, and the contents of `/metrics`.
 //!
-//! Events that strangers can trigger at will are counted here, and are not logged at the default level.
+//! Events that strangers can trigger at will are only counted here, and not logged at the default level.
 //!
 //! | module | contents |
 //! |---|---|
@@ -36,7 +36,7 @@ pub(crate) enum Protocol {
     Federation,
 }
 
-/// The result of a request. If its signatures have different results, the first in this list counts.
+/// The result of a request. If the signatures of a request have different results, the first one in this list counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disposition {
     /// A check, by verdict.
@@ -48,7 +48,7 @@ pub(crate) enum Disposition {
     Accepted,
     /// A refused claim, or a request without the required right.
     Refused,
-    /// Any other request: a ping, a greeting, statistics.
+    /// Any other request, such as a ping, a greeting, or statistics.
     Other,
     /// A copy of a request that was or will be answered.
     Duplicate,
@@ -134,7 +134,7 @@ pub(crate) struct ProtocolMetrics {
     seconds: Histogram,
 }
 
-/// Results of a batch. They are collected first, because one atomic addition per request would cost more than some
+/// Results of a batch. They are collected first, because an atomic addition per request would cost more than some
 /// checks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally([u32; Disposition::ALL.len()]);

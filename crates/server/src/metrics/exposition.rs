@@ -1,6 +1,7 @@
 //! Prometheus' text format, version 0.0.4.
 //!
-//! Families are collected first and written later, so that each family has one help text and type before its samples.
+//! Families are collected first and written later, so that the help text and type of each family are written once,
+//! before its samples.
 
 use std::fmt::{self, Write as _};
 
@@ -23,7 +24,7 @@ struct Sample {
     value: f64,
 }
 
-/// Label names and values. Names are constants; values may contain any characters.
+/// Label names and values. Names are constants, and values may contain any characters.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Labels(Vec<(&'static str, String)>);
 

@@ -27,8 +27,11 @@ pub(super) fn of(service: &Service) -> Vec<Family> {
             "Seconds by which the system clock is ahead of the time of events.",
         )
         .with(service.clock.ahead_seconds()),
-        Family::gauge("bruit_exports_waiting_bytes", "Bytes of accepted claims not yet written for other servers.")
-            .with(service.store.check(|engine| engine.exchange().pending_bytes()) as f64),
+        Family::gauge(
+            "bruit_exports_waiting_bytes",
+            "Bytes of accepted claims that are not yet written for other servers.",
+        )
+        .with(service.store.check(|engine| engine.exchange().pending_bytes()) as f64),
     ]);
     families
 }
@@ -37,7 +40,8 @@ fn build_info() -> Family {
     let labels = Labels::one("version", env!("CARGO_PKG_VERSION"))
         .and("os", std::env::consts::OS)
         .and("arch", std::env::consts::ARCH);
-    Family::gauge("bruit_build_info", "Version of the server; always 1.").with_all([(labels, 1.0)])
+    Family::gauge("bruit_build_info", "Version of the server, in the labels. The value is always 1.")
+        .with_all([(labels, 1.0)])
 }
 
 /// Returns the number of active conditions for every state.
@@ -46,7 +50,7 @@ fn health(health: &Health) -> Family {
         let labels = Labels::one("state", state.name()).and("severity", state.severity().name());
         (labels, health.count(*state) as f64)
     };
-    Family::gauge("bruit_health", "Active conditions by state; 0 if there is no problem.")
+    Family::gauge("bruit_health", "Number of active conditions by state. 0 means no problem.")
         .with_all(State::ALL.iter().map(sample))
 }
 
@@ -65,9 +69,9 @@ fn journal(service: &Service) -> Vec<Family> {
         Family::counter("bruit_journal_written_bytes_total", "Bytes written to the journal.")
             .with(store.journal_bytes as f64),
         Family::counter("bruit_journal_records_total", "Group commits.").with(store.records as f64),
-        Family::gauge("bruit_journal_segments", "Files of the journal.").with(store.journal_files as f64),
+        Family::gauge("bruit_journal_segments", "Number of journal files.").with(store.journal_files as f64),
         Family::gauge("bruit_journal_waiting_events", "Events waiting for the disk.").with(store.waiting_events as f64),
-        Family::gauge("bruit_journal_poisoned", "1 if writing to the journal failed and nothing is accepted.")
+        Family::gauge("bruit_journal_poisoned", "1 if writing to the journal failed, so nothing is accepted.")
             .with(f64::from(store.poisoned.is_some())),
         Family::gauge("bruit_snapshots", "Snapshots on disk.").with(store.snapshots.len() as f64),
         Family::gauge("bruit_snapshot_failed", "1 if the last snapshot could not be written.")
@@ -101,7 +105,7 @@ fn rings(rings: &[RingStatus]) -> Vec<Family> {
         }),
         Family::gauge(
             "bruit_ring_signatures",
-            "Estimated number of signatures by generation; age 0 is the current one.",
+            "Estimated number of signatures by generation. Age 0 is the current generation.",
         )
         .with_all(generations),
     ]

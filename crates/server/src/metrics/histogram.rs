@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use super::exposition::{Family, Labels};
 
-/// Number of buckets with an upper bound. The first bound is [`FIRST`], each further bound is twice the previous one,
-/// and the last is 5 s.
+/// Number of buckets with an upper bound. The first bound is [`FIRST`], and each further bound is twice the previous
+/// one. The last is 5 s.
 const BOUNDED: usize = 20;
 
 /// Upper bound of the first bucket.
 const FIRST: Duration = Duration::from_micros(10);
 
-/// Counts of durations by size. All threads share it without locks.
+/// Counts of durations by size. All threads share the counts without locks.
 #[derive(Debug)]
 pub(super) struct Histogram {
     /// Number of durations in each bucket, not cumulative. The last bucket has no upper bound.
@@ -49,7 +49,7 @@ impl Histogram {
         }
         let sum = Duration::from_nanos(self.sum_nanos.load(Ordering::Relaxed)).as_secs_f64();
         family.add_part("_sum", labels.clone(), sum);
-        // Sum up the buckets read above: a separate counter could contradict them, because they may have grown since.
+        // Sum up the buckets read above. They may have grown since, so a separate counter could contradict them.
         family.add_part("_count", labels.clone(), count as f64);
     }
 }

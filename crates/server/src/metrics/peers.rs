@@ -29,7 +29,7 @@ pub(super) fn of(peers: &[PeerStatus]) -> Vec<Family> {
         known(
             Family::gauge(
                 "bruit_peer_clock_skew_seconds",
-                "Seconds by which the peer's clock is ahead of ours, negative if behind.",
+                "Seconds by which the peer's clock is ahead of ours. Negative if it is behind.",
             ),
             |peer| peer.clock_skew_seconds.map(|skew| skew as f64),
         ),
@@ -44,7 +44,7 @@ pub(super) fn of(peers: &[PeerStatus]) -> Vec<Family> {
         of(
             Family::counter(
                 "bruit_peer_received_bytes_total",
-                "Bytes of segments received over the peer's link; for a broker, from all servers.",
+                "Bytes of segments received over the peer's link. A broker's link carries those of all servers.",
             ),
             |peer| peer.bytes_in as f64,
         ),
@@ -76,8 +76,11 @@ fn states(peers: &[PeerStatus]) -> Family {
     let samples = peers.iter().flat_map(|peer| {
         PeerState::NAMES.iter().map(|state| (label(peer).and("state", state), f64::from(peer.state == *state)))
     });
-    Family::gauge("bruit_peer_state", "1 for the peer's current state as in `bruit peers`, 0 for the others.")
-        .with_all(samples)
+    Family::gauge(
+        "bruit_peer_state",
+        "1 for the peer's current state, as in `bruit peers`, and 0 for all other states.",
+    )
+    .with_all(samples)
 }
 
 fn refused(peers: &[PeerStatus]) -> Family {

@@ -4,10 +4,10 @@ use std::fs;
 
 use super::exposition::Family;
 
-/// Ticks per second in `/proc`: `USER_HZ`, which is 100 on every architecture that Linux supports except Alpha.
+/// Ticks per second in `/proc` (`USER_HZ`). There are 100 on every architecture that Linux supports except Alpha.
 const TICKS: f64 = 100.0;
 
-/// Returns the values in `/proc`; unreadable ones are omitted.
+/// Returns the values in `/proc`. Unreadable ones are omitted.
 pub(super) fn families() -> Vec<Family> {
     let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
     let (status, stat) = (read("/proc/self/status"), read("/proc/self/stat"));
