@@ -1,8 +1,8 @@
 //! Synchronizes the accounts in the configuration with the clearinghouse.
 //!
-//! The file takes precedence: its accounts are registered, or updated to match it. Accounts that are not in the file
-//! stay unchanged, because clients may have registered them. To remove an account, delete it from the file and then
-//! remove it over HTTP.
+//! The file takes precedence. Its accounts are registered, or updated to match it. Other accounts stay unchanged,
+//! because clients may have registered them. To remove an account, delete it from the file and then remove it over
+//! HTTP.
 
 use std::collections::BTreeSet;
 
@@ -86,8 +86,8 @@ pub(crate) fn changes(
     Ok(changes)
 }
 
-/// Returns true if another account currently has the key. Accounts that swap their keys are removed and registered
-/// again, because no order of updates avoids the conflict.
+/// Returns true if another account currently has the key. Accounts that swap keys are removed and registered again,
+/// because every order of updates would cause a conflict.
 fn is_key_taken(engine: &Engine, credential: &Credential, name: &[u8]) -> bool {
     let Credential::Fuzzy(key) = credential else { return false };
     engine.accounts().key_id(&key.id()).is_some_and(|(other, _)| other != name)
@@ -101,7 +101,7 @@ fn is_as_named(known: &Account, credential: &Credential, settings: &AccountSetti
 /// Returns the credential to store for an account.
 ///
 /// # Errors
-/// Returns [`AccountError`] if the protocol rejects the name or secret, or one of the operator's lists contains the
+/// Returns [`AccountError`] if the protocol rejects the name or secret, or if one of the operator's lists contains the
 /// password.
 pub(crate) fn credential(settings: &AccountSettings, passwords: &PasswordSettings) -> Result<Credential, AccountError> {
     let name = settings.name.as_bytes();
@@ -113,7 +113,8 @@ pub(crate) fn credential(settings: &AccountSettings, passwords: &PasswordSetting
         }
         AccountSecret::Key(key) => Secret::Pyzor { key: key.as_bytes() },
         AccountSecret::KeyPair(secret, flags) => {
-            let reason = "the secret is neither 52 characters of rspamd's base-32 nor 64 hexadecimal digits".to_owned();
+            let reason =
+                "invalid secret: expected 52 characters of rspamd's base-32, or 64 hexadecimal digits".to_owned();
             let public_key =
                 fuzzy_keys::public_key(secret).ok_or_else(|| AccountError { name: settings.name.clone(), reason })?;
             Secret::Fuzzy { public_key, flags: *flags }
@@ -128,7 +129,7 @@ pub(crate) fn credential(settings: &AccountSettings, passwords: &PasswordSetting
     Credential::new(name, &secret).map_err(refused)
 }
 
-/// Returns the group of an account. Accounts of one group count as one voice; an account without a group is a group of
+/// Returns the group of an account. Accounts of one group count as one voice. An account without a group is a group of
 /// its own.
 pub(crate) fn group(settings: &AccountSettings, key: &FingerprintKey) -> u64 {
     match &settings.group {

@@ -1,4 +1,4 @@
-//! The administrator's token: a file in the data directory, created at the first start.
+//! The administrator's token, which is a file in the data directory and is created at the first start.
 //!
 //! Anyone who can read the file can administer the server. To replace the token, remove the file and restart the server
 //! or send it SIGHUP.
@@ -15,10 +15,10 @@ use bruit_store::ADMIN_TOKEN_FILE;
 use crate::audit::audit_local;
 use crate::config::{TOKEN_BYTES_MIN, Token, sha256};
 
-/// Number of random bytes in a token, which is written in hexadecimal.
+/// Number of random bytes in a token. They are written in hexadecimal.
 const RANDOM_BYTES: usize = 32;
 
-/// Maximum length of the file: a token and some whitespace.
+/// Maximum length of the file. It holds a token and some white space.
 const FILE_BYTES_MAX: u64 = 4_096;
 
 /// The hash of the administrator's token, once it is loaded.
@@ -42,7 +42,7 @@ pub enum AdminTokenError {
     },
     /// The file does not contain a token.
     #[error(
-        "{} does not begin with a token of at least {TOKEN_BYTES_MIN} characters: to create a new one, remove the file and restart the server or send it SIGHUP",
+        "{} does not begin with a token of at least {TOKEN_BYTES_MIN} characters: to create a new token, remove the file, then restart the server or send it SIGHUP",
         .0.display()
     )]
     Text(PathBuf),
@@ -74,7 +74,7 @@ impl AdminToken {
         *self.sha256.read().unwrap_or_else(PoisonError::into_inner) == Some(*sha256)
     }
 
-    /// Returns a [`Token`] with an administrator's rights, for the administrator's token.
+    /// Returns the [`Token`] that stands for the administrator's token. It grants an administrator's rights.
     pub(crate) fn as_token(sha256: [u8; 32]) -> Token {
         Token {
             name: ADMIN_TOKEN_FILE.to_owned(),
@@ -101,7 +101,7 @@ fn make(directory: &Path, file: &Path) -> io::Result<String> {
     getrandom::fill(&mut random).map_err(io::Error::other)?;
     let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     let unfinished = directory.join(format!("{ADMIN_TOKEN_FILE}.new"));
-    // Remove the leftover of an interrupted attempt. A symbolic link planted here is removed, not followed.
+    // Remove the file that an interrupted attempt may have left. A symbolic link planted here is removed, not followed.
     match fs::remove_file(&unfinished) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

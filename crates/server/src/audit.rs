@@ -1,5 +1,5 @@
-//! The audit trail: an info line with target `bruit::audit` for every administrative change, every download of the
-//! realm, and every refused administrative request.
+//! The audit trail. Every administrative change, every download of the realm and every refused administrative request
+//! is logged at level info with target `bruit::audit`.
 //!
 //! Strangers can cause refusals, so the number of these lines per minute is limited. The next line states how many were
 //! omitted.
@@ -14,8 +14,8 @@ const TARGET: &str = "bruit::audit";
 /// Maximum number of refusals logged per source and minute.
 const REFUSALS_PER_MINUTE: u32 = 10;
 
-/// The rate limits of sources. A source uses the limit selected by the last byte of its address prefix, so a noisy
-/// source suppresses the lines of few others.
+/// The rate limits of sources. The last byte of a source's address prefix selects its limit, so a noisy source
+/// suppresses the lines of few other sources.
 static REFUSALS: [LineLimit; 64] = [const { LineLimit::new(REFUSALS_PER_MINUTE) }; 64];
 
 /// The caller of an administrative request.
@@ -27,7 +27,7 @@ pub(crate) struct Actor<'w> {
     pub(crate) name: Option<&'w str>,
 }
 
-/// Records a change or an attempted change to `subject`. `failure` is the reason if nothing changed.
+/// Records a change to `subject`, or an attempt to change it. `failure` is the reason if nothing changed.
 pub(crate) fn audit(who: &Actor<'_>, action: &str, subject: &str, failure: Option<&str>) {
     let outcome = if failure.is_some() { "failed" } else { "done" };
     tracing::info!(

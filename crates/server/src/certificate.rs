@@ -1,4 +1,4 @@
-//! The certificate of HTTP over TLS: read with the configuration, and monitored for expiry.
+//! The certificate of HTTP over TLS. It is read with the configuration and monitored for expiry.
 
 use std::fmt;
 use std::fs;
@@ -15,7 +15,7 @@ use x509_parser::parse_x509_certificate;
 /// Maximum length of a file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Remaining lifetime below which a certificate causes a warning. Most certificates are renewed a month before they
+/// A certificate with less than this time left causes a warning. Most certificates are renewed a month before they
 /// expire.
 const WARNING_SECONDS: u64 = 14 * Time::DAY;
 
@@ -40,7 +40,7 @@ pub(crate) enum CertificateError {
 }
 
 impl Certificate {
-    /// Reads a certificate chain, the server's own certificate first, and its private key.
+    /// Reads a certificate chain that begins with the server's own certificate, and the private key.
     pub(crate) fn read(certificate: &Path, key: &Path) -> Result<Self, CertificateError> {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(certificate)?).collect();
         let none = || CertificateError::NoCertificate(certificate.to_owned());

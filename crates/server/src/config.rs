@@ -1,6 +1,6 @@
-//! The configuration: one TOML file in which every key is optional.
+//! The configuration, which is one TOML file in which every key is optional.
 //!
-//! `raw` is the file as written and rejects undocumented keys; [`Config`] is the checked form that the server uses.
+//! `raw` is the file as written, and rejects undocumented keys. [`Config`] is the checked form that the server uses.
 //! `bruit.toml` at the root of the repository lists every key with its default.
 //!
 //! [`Settings`] is the part that can change while the server runs.
@@ -63,10 +63,10 @@ pub const THREADS_MAX: u32 = 64;
 pub struct Config {
     /// The data directory, if the file sets it.
     pub data: Option<PathBuf>,
-    /// The memory budget of a new clearinghouse, or the new budget of an existing one. If unset, an existing
-    /// clearinghouse keeps its budget.
+    /// The memory budget. A new clearinghouse is created with it, and an existing one is resized to it. If unset, an
+    /// existing clearinghouse keeps its budget.
     pub memory_bytes: Option<u64>,
-    /// Allows this start to reduce the memory budget. A command-line option, not a key of the file.
+    /// Allows this start to reduce the memory budget. This is a command-line option, not a key in the file.
     pub shrink: bool,
     /// A file with the realm of a new clearinghouse. If unset, a new realm is created.
     pub realm: Option<PathBuf>,
@@ -116,7 +116,7 @@ pub struct Settings {
     pub limits: LimitSettings,
     /// The accounts in the file.
     pub accounts: Vec<AccountSettings>,
-    /// The words that are refused as passwords.
+    /// The lists of words that are refused as passwords.
     pub passwords: PasswordSettings,
     /// Razor settings.
     pub razor: RazorSettings,
@@ -147,7 +147,7 @@ pub struct LimitSettings {
     pub account_claims: Rate,
     /// UDP replies that are longer than their requests.
     pub longer_replies: Rate,
-    /// Expensive requests: new encryption keys, registrations, messages to sign.
+    /// Expensive requests, such as new encryption keys, registrations, and messages to sign.
     pub costly: Rate,
     /// Registrations from all networks together.
     pub registrations: Rate,
@@ -160,7 +160,7 @@ pub struct LimitSettings {
 /// The clock's settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockSettings {
-    /// The largest jump that is accepted without confirmation; by default half of the shortest generation.
+    /// The largest jump that is accepted without confirmation. The default is half of the shortest generation.
     pub jump: Option<Duration>,
     /// The authority that confirms a larger forward jump.
     pub confirm: Confirm,
@@ -170,7 +170,7 @@ pub struct ClockSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confirm {
-    /// NTP if the kernel reports that the clock is synchronized; otherwise the operator.
+    /// NTP or the operator. NTP confirms a jump if the kernel reports that the clock is synchronized.
     #[default]
     Ntp,
     /// Only the operator.
@@ -186,9 +186,9 @@ pub struct RazorSettings {
     pub register: crate::rights::Who,
     /// The minimum confidence at which clients treat a part as spam.
     pub confidence: u8,
-    /// The parameters of e4: the current ones, then earlier ones that clients may still use.
+    /// The e4 parameters. The current ones come first, followed by earlier ones that clients may still use.
     pub ep4: Vec<Ep4>,
-    /// The parameters sent to clients, with a revision. Clients fetch them again when the revision rises.
+    /// The parameters sent to clients, with their revision. Clients fetch them again when the revision rises.
     pub terms: Arc<Terms>,
     /// Host names of the server for clients. If none is set, clients are sent the address that they connected to.
     pub servers: Option<ServerList>,
@@ -207,7 +207,7 @@ pub struct DccSettings {
     pub password: Option<String>,
     /// The brand that clients write into their header field.
     pub brand: String,
-    /// The minimum recipient count at which the reply for a checksum is "many".
+    /// The recipient count at and above which the reply for a checksum is "many".
     pub many: u32,
     /// Checksums that are never counted, and checksums whose reply is always "many", from a file in DCC's format.
     pub whitelist: DccWhitelist,
@@ -265,7 +265,7 @@ pub enum ConfigError {
     /// The file is too long.
     #[error("{} is longer than {FILE_BYTES_MAX} bytes", .0.display())]
     TooLong(PathBuf),
-    /// The file is not TOML, or it has an unknown key or a value of the wrong type.
+    /// The file is not TOML, or contains an unknown key or a value of the wrong type.
     #[error("{0}")]
     Syntax(String),
     /// An account is invalid.
@@ -327,7 +327,7 @@ impl Default for Config {
     }
 }
 
-/// Formats a TOML error as one line: position, then message.
+/// Formats a TOML error as one line that begins with the position.
 fn syntax(text: &str, error: &toml::de::Error) -> ConfigError {
     let line = error.span().map(|span| text.get(..span.start).unwrap_or_default().matches('\n').count() + 1);
     let place = line.map_or_else(String::new, |line| format!("line {line}: "));
@@ -341,7 +341,7 @@ fn invalid(key: &str, reason: impl Into<String>) -> ConfigError {
 /// A threshold that no recipient count reaches.
 pub const MANY_NEVER: u32 = MANY;
 
-/// Default length of the period whose events a machine crash may lose under `durability = "relaxed"`.
+/// Default window under `durability = "relaxed"`. A crash of the machine may lose the events of this period.
 const RELAXED_WINDOW: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

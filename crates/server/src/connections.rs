@@ -1,10 +1,10 @@
 //! Limits on TCP connections: in total, per class, and per network outside `own_networks`.
 //!
-//! The class of a connection becomes known with its first request, from a token, a login, or the key of a TLS client.
-//! Before that, the connection is unproven and uses a pool that leaves the other classes their reserves. When the pool
-//! is full, a new unproven connection is not refused. Instead, the server closes the unproven connections that have
-//! been idle for [`CROWDED_IDLE`]. If there are none, it takes the network with the most unproven connections and
-//! closes the one that has been idle longest. So strangers displace only strangers.
+//! The class of a connection is known once the client has proven its identity with a token, a login or a TLS key.
+//! Before that, the connection is unproven. Unproven connections share a pool that leaves the other classes their
+//! reserves. When the pool is full, a new connection is not refused. Instead, the server closes the unproven
+//! connections that have been idle for [`CROWDED_IDLE`]. If there are none, it closes the longest idle connection of
+//! the network that has the most unproven connections. So strangers displace only strangers.
 //!
 //! | class | who | reserve |
 //! |---|---|---|
@@ -14,7 +14,7 @@
 //! | [`Class::Account`] | clients that logged in over Razor | 1/16 |
 //! | [`Class::Stranger`] | everyone else | 1/16 |
 //!
-//! The rest is not reserved: first come, first served.
+//! The remaining connections are not reserved for any class.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -27,14 +27,14 @@ use tokio::sync::Notify;
 use crate::config::LimitSettings;
 use crate::sources::Source;
 
-/// Time for which an unproven connection may be idle once the limit is reached.
+/// Time for which an unproven connection may be idle when the limit is reached.
 const CROWDED_IDLE: Duration = Duration::from_secs(5);
 
 /// Time for which a busy unproven connection is protected.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 
-/// Maximum number of connections that were ended but are not closed yet. Above this number, a new connection waits for
-/// up to [`SETTLING_MAX`], and is then refused if the number has not fallen.
+/// Maximum number of connections that were ended but are not closed yet. At this number, a new connection waits for up
+/// to [`SETTLING_MAX`], and is refused if the number has not fallen by then.
 const ENDING_MAX: usize = 128;
 const SETTLING_MAX: Duration = Duration::from_secs(1);
 
@@ -85,18 +85,18 @@ pub(crate) struct Connections {
 #[derive(Debug, Default)]
 struct Open {
     counts: [usize; CLASSES],
-    /// Number of connections by hash of the network. Networks without connections are removed, so the number of
-    /// connections bounds the map.
+    /// Number of connections of each network, by the network's hash. Networks without connections are removed, so the
+    /// map is never larger than the number of connections.
     by_network: HashMap<u64, usize>,
     /// Unproven connections in order of arrival.
     unproven: BTreeMap<u64, Arc<ConnectionState>>,
     next_id: u64,
     ending: usize,
-    /// Maximum number of connections according to the latest settings.
+    /// Maximum number of connections in the latest settings.
     total: usize,
 }
 
-/// The state of one connection, which its task updates without a lock.
+/// The state of one connection. Its task updates the state without a lock.
 #[derive(Debug)]
 struct ConnectionState {
     id: u64,
@@ -113,7 +113,7 @@ struct ConnectionState {
 /// The class of an ended connection, which is no longer counted.
 const ENDED: u32 = u32::MAX;
 
-/// The permission to keep a connection open. The connection is counted until the permit is dropped.
+/// A permit for an open connection. The connection is counted until the permit is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     connections: Arc<Connections>,
@@ -156,9 +156,8 @@ impl Connections {
         Some(Permit { connections: Arc::clone(self), state })
     }
 
-    /// Counts a connection as [`admit`](Self::admit) does. If the limit is reached because too many ended connections
-    /// are not closed yet, waits a moment for them. Without the wait, the last client of a burst would be refused, even
-    /// with a token.
+    /// Counts a connection as [`admit`](Self::admit) does, but waits a moment if too many ended connections are not
+    /// closed yet. Without the wait, the last clients of a burst would be refused, even if they have tokens.
     pub(crate) async fn admit_patiently(
         self: &Arc<Self>,
         source: &Source,
@@ -245,8 +244,8 @@ impl Open {
         }
     }
 
-    /// Returns true if every class would still have its reserve after a connection moved from class `from` to class
-    /// `to`.
+    /// Returns true if a connection can move from class `from` to class `to` without using the reserve of another
+    /// class.
     fn keeps_reserves(&self, from: Class, to: Class) -> bool {
         let after = |class: Class| self.count(class) + usize::from(class == to) - usize::from(class == from);
         let unmet = Class::ALL.into_iter().map(|class| class.reserve(self.total).saturating_sub(after(class)));
@@ -258,7 +257,7 @@ impl Open {
         if self.has_room(class, total) {
             return true;
         }
-        // If the doorway is full, end only doorway connections: strangers keep their reserve.
+        // If the doorway is full, end only doorway connections, so that strangers keep their reserve.
         let is_door_full = class == Class::Doorway && self.count(class) >= door_max(total);
         let crowd = if is_door_full { Class::Doorway } else { Class::Stranger };
         let is_theirs = class != crowd && self.count(crowd) <= crowd.reserve(total);
@@ -271,8 +270,9 @@ impl Open {
         self.has_room(class, total)
     }
 
-    /// Returns the connections to end: those of the class that have been idle for [`CROWDED_IDLE`]. If there are none,
-    /// returns the longest idle connection of the network that has the most.
+    /// Returns the connections to end. These are the connections of the class that have been idle for [`CROWDED_IDLE`].
+    /// If there are none, returns the longest idle connection of the network that has the most connections of the
+    /// class.
     fn victims(&self, class: Class, now: Duration) -> Vec<Arc<ConnectionState>> {
         let of_class = || self.unproven.values().filter(|state| state.class() == Some(class));
         let most = ENDING_MAX - self.ending;
@@ -281,7 +281,7 @@ impl Open {
         if !idle.is_empty() {
             return idle;
         }
-        // Count only unproven connections: proven ones must not cause others of their network to be ended.
+        // Count only unproven connections, because proven ones must not cause others of their network to be ended.
         let mut unproven: HashMap<u64, usize> = HashMap::new();
         for network in of_class().filter_map(|state| state.network) {
             *unproven.entry(network).or_default() += 1;
@@ -349,7 +349,7 @@ impl Permit {
         }
     }
 
-    /// Waits until the connection has to end so that another can be accepted.
+    /// Waits until the connection has to end to make room for another.
     pub(crate) async fn ended(&self) {
         self.state.end.notified().await;
     }
@@ -392,8 +392,8 @@ mod tests {
 
     const KEY: FingerprintKey = FingerprintKey::new([5; 16]);
 
-    /// Number of connections, out of 64, that strangers can have: the 4 reserved for them and the 40 that are not
-    /// reserved.
+    /// Number of connections that strangers can have if the limit is 64: the 4 reserved for them and the 40 that are
+    /// not reserved.
     const STRANGERS_MAX: usize = 44;
 
     fn limits() -> LimitSettings {
@@ -446,7 +446,8 @@ mod tests {
         assert_eq!(connections.open().count(Class::Stranger), STRANGERS_MAX);
     }
 
-    /// Anyone can register an account and log in with it any number of times.
+    /// Anyone can register an account and log in with it any number of times, so accounts must leave the other classes
+    /// their reserves.
     #[test]
     fn logins_do_not_take_what_is_reserved_for_strangers() {
         let connections = Arc::new(Connections::default());

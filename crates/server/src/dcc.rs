@@ -1,7 +1,7 @@
 //! Handling of DCC requests.
 //!
-//! A report counts the recipients of a message; a report of spam is also a claim. Only checksums of texts are kept
-//! (Body, Fuz1, Fuz2). The current and previous totals in a reply:
+//! A report counts the recipients of a message. A report of spam is also a claim. Only the checksums of texts are kept:
+//! Body, Fuz1 and Fuz2. A reply contains these current and previous totals:
 //!
 //! | checksum | totals |
 //! |---|---|
@@ -9,14 +9,14 @@
 //! | of a kind that is not kept | current 0, previous invalid |
 //! | whitelisted in the clearinghouse, or deleted | 0 |
 //! | spam | `many` |
-//! | with at least `many` (configuration) recipients | `many` |
+//! | with at least as many recipients as `many` in the configuration | `many` |
 //! | any other | number of recipients |
 //!
-//! A client without the right to report receives the same totals as for a query, and so does a client whose report was
-//! refused. A request with a wrong password is handled as anonymous, as in the original server, and counted as
-//! unverified. The client notices that the reply is not signed.
+//! A client without the right to report, or whose report was refused, receives the same totals as for a query. A
+//! request with a wrong password is handled as anonymous, as in the original server, and counted as unverified. The
+//! client notices that the reply is not signed.
 //!
-//! `DELETE` revokes a checksum and whitelists it. The bulk book cannot delete counts, but the whitelist hides them.
+//! `DELETE` revokes a checksum and whitelists it. The bulk book cannot delete its counts, but the whitelist hides them.
 
 mod admin;
 mod answers;
@@ -48,7 +48,7 @@ pub(crate) struct PendingDcc {
     asked: PendingKind,
 }
 
-/// The data needed to write a reply later.
+/// The data needed to write the reply later.
 #[derive(Clone, Copy)]
 struct ReplyTo {
     header: Header,
@@ -62,7 +62,7 @@ struct ReplyTo {
 
 /// The kind of request.
 enum PendingKind {
-    /// A query or report about a message, and the minimum recipient count for the reply "many".
+    /// A query or report about a message, and the recipient count from which the reply is "many".
     Message { answers: MessageTotals, many: u32 },
     /// The deletion of a checksum.
     Deletion { item: Item, brand: Brand, from: IpAddr },
@@ -180,8 +180,8 @@ fn report_events(answers: &MessageTotals, targets: Targets, caller: &DccCaller, 
         return Vec::new();
     }
     let by = By { now: request.now, reporter: caller.reporter };
-    // Strangers' recipients are not counted, so skip the attempt. The recipients of a second report are already
-    // counted.
+    // Skip the attempt for strangers, whose recipients are not counted, and for a second report, whose recipients are
+    // already counted.
     let is_counted = targets.count > 0 && !targets.is_second && caller.reporter.standing != Standing::Stranger;
     let count = is_counted.then(|| Event::Bulk { by, targets: targets.count, fingerprints: fingerprints.to_vec() });
     let claim = targets.is_spam.then(|| Event::Claim {
@@ -193,8 +193,8 @@ fn report_events(answers: &MessageTotals, targets: Targets, caller: &DccCaller, 
     count.into_iter().chain(claim).collect()
 }
 
-/// Fills in the totals before and after a report, from its outcomes and the current verdicts, and returns the result
-/// for the metrics. Copies of a report have the same outcomes and therefore get the same reply.
+/// Fills in the totals before and after a report from its outcomes and the current verdicts. Returns the result for the
+/// metrics. Copies of a report have the same outcomes and therefore get the same reply.
 fn answer_report(service: &Service, outcomes: &[Outcome], answers: &mut MessageTotals, many: u32) -> Disposition {
     let counted = outcomes.iter().find_map(|outcome| match outcome {
         Outcome::Counted { totals, .. } => Some(&totals[..]),

@@ -1,13 +1,12 @@
-//! The limit on file descriptors, raised to suit the configured number of connections.
+//! Raises the limit on file descriptors to suit the configured number of connections.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Descriptors for everything except counted connections: store files, logs, sockets, outgoing connections, and
-/// connections that were ended but are not closed yet.
+/// Number of descriptors for everything except counted connections. This covers store files, logs, sockets, outgoing
+/// connections, and connections that were ended but are not closed yet.
 const OTHERS: u64 = 512;
 
-/// Raises this process's limit if the system's default is too low for this many connections. Logs a warning if the
-/// limit stays too low.
+/// Raises this process's limit if it is too low for this many connections. Logs a warning if it stays too low.
 pub(crate) fn raise_limit(connections: usize) {
     let wanted = connections as u64 + OTHERS;
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };

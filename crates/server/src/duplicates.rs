@@ -1,4 +1,4 @@
-//! Detects repeated requests: clients retry when they receive no reply, and a retry must not count twice.
+//! Detects repeated requests. Clients retry when they receive no reply, and a retry must not be counted again.
 //!
 //! Requests that change something are remembered by a keyed hash of their identity. While the first copy waits for the
 //! disk, further copies are dropped, because the first reply is on the way. Later copies receive the outcome of the

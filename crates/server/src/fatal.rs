@@ -1,4 +1,4 @@
-//! Ends the process when it cannot continue: a vital thread or task panicked, or the store failed.
+//! Ends the process when it cannot continue because a vital thread or task panicked or the store failed.
 //!
 //! If one listener died and the process continued, the other protocols would still answer and the server would look
 //! healthy. The process exits instead, with a code that makes a supervisor restart it.
@@ -32,7 +32,7 @@ impl Fatal {
         let mut receiver = self.0.subscribe();
         match receiver.wait_for(Option::is_some).await {
             Ok(reason) => reason.clone().unwrap_or_default(),
-            // Cannot happen: the sender is in `self`.
+            // Cannot fail, because the sender is in `self`.
             Err(_) => std::future::pending().await,
         }
     }
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(reason(&service), "a thread that listens panicked");
     }
 
-    /// A disk whose syncs fail once the flag is set, and hang while the lock is held.
+    /// A disk whose syncs fail once the flag is set and hang while the lock is held.
     #[derive(Clone, Debug, Default)]
     struct FailingDisk(Arc<AtomicBool>, Arc<Mutex<()>>);
 

@@ -1,17 +1,18 @@
 //! Handling of requests to rspamd's fuzzy storage.
 //!
-//! A write is two events: the text, which can then be found by its digest or its shingles, and a claim about the
-//! digest's fingerprint, which decides the verdict on the text. A check finds a text and replies with the verdict:
+//! A write makes two events. One stores the text, which can then be found by its digest or its shingles. The other is a
+//! claim about the digest's fingerprint, which decides the verdict on the text. A check finds a text and replies with
+//! the verdict:
 //!
 //! | found | verdict | reply |
 //! |---|---|---|
 //! | by digest | spam | weight, list, probability 1 |
-//! | by shingles | spam | weight, list, the share of the 32 shingles that agree |
+//! | by shingles | spam | weight, list, probability: the share of the 32 shingles that agree |
 //! | either | anything else | not found |
 //! | nothing | | not found |
-//! | no spam | at least `bulk.threshold` recipients | recipients, the list of `bulk`, probability 1 |
+//! | no spam | at least `bulk.threshold` recipients | number of recipients, the list of `bulk`, probability 1 |
 //!
-//! A reply contains the digest of the request, because only a hash of the stored digest is kept. Times are kept as
+//! A reply repeats the digest of the request, because only a hash of the stored digest is kept. Times are rounded to
 //! whole hours.
 //!
 //! A client is identified by its source address, or by the public key to which it encrypts. The key of an account also
@@ -79,8 +80,8 @@ struct Sealing {
 /// A command and its sender.
 struct SentCommand<'r> {
     waiting: PendingFuzzy,
-    /// The account to whose key the command was encrypted, with its name. `None` for the server's own key and for plain
-    /// commands.
+    /// The account to whose key the command was encrypted, and the account's name. `None` for the server's own key and
+    /// for plain commands.
     account: Option<(&'r [u8], &'r Account)>,
     /// The encrypted request that contained the command.
     sealed: Option<SealedRequest<'r>>,
@@ -136,7 +137,7 @@ impl Datagrams for Fuzzy {
         RequestDescription::new(operation, account.map(|(name, _)| name), usize::from(is_about_text))
     }
 
-    /// Looks up a text. A batched lookup is not possible: the verdict depends on the record that the shingles match.
+    /// Looks up a text. Lookups cannot be batched, because the verdict depends on the record that the shingles match.
     fn answer_check(
         &mut self,
         waiting: &PendingFuzzy,
@@ -164,7 +165,7 @@ impl Datagrams for Fuzzy {
         reply: &mut Vec<u8>,
     ) -> Disposition {
         let command = &waiting.command;
-        // rspamd has no code for a failed disk. Without a reply, the client retries.
+        // The protocol has no code for a failed disk. Without a reply, the client retries.
         let Ok(outcomes) = outcomes else { return Disposition::Failed };
         let (answer, answered) = match refusal(command.operation, outcomes) {
             Some(code) => (Reply::refused(command, code), Disposition::Refused),
@@ -265,7 +266,7 @@ impl SentCommand<'_> {
         let (Command { operation, value, .. }, standing) = (&self.waiting.command, self.standing(request));
         let is_right = match operation {
             Operation::Check | Operation::Stat | Operation::Ping => settings.rights.check.includes(standing),
-            // Refuse strangers openly: a stranger's claim would have no weight, and its text would not be kept.
+            // Refuse strangers openly. A stranger's claim would have no weight, and its text would not be kept.
             Operation::Write => {
                 settings.rights.report.min(Who::Accounts).includes(standing) && self.may_write_list() && *value > 0
             }
@@ -306,7 +307,7 @@ impl SentCommand<'_> {
     }
 }
 
-/// Returns two events: the change to the text, then the claim about it.
+/// Returns two events, first the change to the text and then the claim about it.
 fn events(command: &Command, by: By, claim: Claim, key: &FingerprintKey) -> Vec<Event> {
     let change = match claim {
         Claim::Report => TextChange::Write { flag: command.flag, weight: command.value },
@@ -320,7 +321,7 @@ fn events(command: &Command, by: By, claim: Claim, key: &FingerprintKey) -> Vec<
 
 /// Returns the code for the client if a change was refused.
 ///
-/// Accounts without weight cannot store texts or change texts of others, but their claims are recorded.
+/// Accounts without weight cannot store texts or change other reporters' texts, but their claims are recorded.
 fn refusal(operation: Operation, outcomes: &[Outcome]) -> Option<i32> {
     let [text, claim] = outcomes else { return Some(CODE_FORBIDDEN) };
     let is_write = operation == Operation::Write;

@@ -1,4 +1,4 @@
-//! Key pairs of rspamd's fuzzy storage: the server's own, kept in the data directory, and those of accounts.
+//! Key pairs of rspamd's fuzzy storage: the server's own, which is kept in the data directory, and those of accounts.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -11,7 +11,7 @@ use bruit_store::FUZZY_KEY_FILE;
 
 use crate::config::{AccountSecret, AccountSettings};
 
-/// Maximum length of a key file: a key and some whitespace.
+/// Maximum length of a key file. It holds a key and some white space.
 const KEY_FILE_BYTES_MAX: u64 = 256;
 
 /// The key pairs of accounts, by key ID.
@@ -45,7 +45,7 @@ pub enum KeyFileError {
 }
 
 impl Keyring {
-    /// Collects the key pairs of accounts. Invalid secrets are skipped here; registration rejects them.
+    /// Collects the key pairs of accounts. Invalid secrets are skipped here, because registration rejects them.
     pub(crate) fn of(accounts: &[AccountSettings]) -> Self {
         let secrets = accounts.iter().filter_map(|account| match &account.secret {
             AccountSecret::KeyPair(secret, _) => Keypair::from_secret_text(secret).ok(),

@@ -2,7 +2,7 @@
 //! and the remedy.
 //!
 //! Code that detects a problem calls [`Health::set`] with a text while the problem lasts, and with `None` once it is
-//! over. The log gets one line when a condition begins and one when it ends. `/v1/ready`, `/metrics` and `bruit stats`
+//! over. One line is logged when a condition begins, and one when it ends. `/v1/ready`, `/metrics` and `bruit stats`
 //! read the same table.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use bruit_protocols::http::Condition;
 pub(crate) enum Severity {
     /// Something is degraded, but requests are answered and reports kept.
     Warning,
-    /// Reports are refused or lost; `/v1/ready` fails.
+    /// Reports are refused or lost, and `/v1/ready` fails.
     Severe,
 }
 
@@ -55,7 +55,7 @@ macro_rules! states {
 }
 
 states! {
-    /// The journal failed; the process is about to end.
+    /// The journal failed, and the process is about to end.
     StoreFailed: "store_failed", Severe;
     /// Recent events could not be written.
     WritesFail: "writes_fail", Severe;
@@ -63,7 +63,7 @@ states! {
     DiskHangs: "disk_hangs", Severe;
     /// The last snapshot could not be written, so the journal grows.
     SnapshotFails: "snapshot_fails", Warning;
-    /// The books are epochs behind the clock and accept no claims.
+    /// The books are several epochs behind the clock and accept no claims.
     CatchingUp: "catching_up", Severe;
     /// The export queue is full, so reports are refused.
     ExportsWait: "exports_wait", Severe;
@@ -75,7 +75,7 @@ states! {
     PeerBehind: "peer_behind", Warning;
     /// The clock of a peer, or ours, is wrong.
     PeerClock: "peer_clock", Warning;
-    /// A peer refuses this server, or this server rejects the peer's data.
+    /// A peer refuses this server, or this server refuses the peer's data.
     PeerRefused: "peer_refused", Warning;
     /// A peer or the broker is unreachable.
     PeerUnreachable: "peer_unreachable", Warning;
@@ -100,14 +100,15 @@ struct Row {
     since: Time,
 }
 
-/// The active conditions by state and subject. The subject is a ring, a table or a peer, or empty.
+/// The active conditions, by state and subject. The subject is a ring, a table, a peer, or the empty string.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
     rows: Mutex<BTreeMap<(State, String), Row>>,
 }
 
 impl Health {
-    /// Begins or updates a condition (`Some`), or ends it (`None`). The text describes the problem and the remedy.
+    /// Begins or updates a condition if `text` is `Some`, and ends it if `text` is `None`. The text describes the
+    /// problem and the remedy.
     pub(crate) fn set(&self, state: State, subject: &str, text: Option<String>, now: Time) {
         let mut rows = self.lock();
         change(&mut rows, state, subject, text, now);

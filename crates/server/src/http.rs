@@ -1,4 +1,5 @@
-//! Bruit's own protocol: JSON over HTTP, for `bruit check` and related commands, other programs, and administrators.
+//! Bruit's own protocol, JSON over HTTP. It is used by `bruit check` and related commands, other programs, and
+//! administrators.
 //!
 //! ```text
 //!   tcp ─► connection ─► router ─► caller: host, origin, token, limits ─► body ─► judge, claims, … ─► JSON
@@ -19,7 +20,7 @@
 //! | `note` | the log lines of requests |
 //! | `fault` | errors, as `application/problem+json` |
 //!
-//! `openapi.json` describes the API for programs; a test compares it with the types.
+//! `openapi.json` describes the API for programs. A test compares it with the types.
 
 mod accounts;
 mod administration;
@@ -75,7 +76,7 @@ pub(crate) struct Http {
     /// One permit for each body byte in memory.
     bodies: Arc<Semaphore>,
     strangers_bodies: Arc<Semaphore>,
-    /// Recipient counts with idempotency keys, remembered so that a repeated request does not count again.
+    /// Recipient counts with idempotency keys. They are remembered so that a repeated request is not counted again.
     counts: Arc<Duplicates>,
     /// One permit for each computing thread. More threads than processors would only compete with each other.
     workers: Arc<Semaphore>,
@@ -94,7 +95,7 @@ impl Http {
         }
     }
 
-    /// Runs blocking work, such as computing or waiting for the engine's lock, away from the threads that serve
+    /// Runs blocking work, such as computations or waiting for the engine's lock, on threads that do not serve
     /// connections.
     async fn compute<T: Send + 'static>(
         &self,

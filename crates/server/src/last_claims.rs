@@ -1,6 +1,7 @@
 //! The time of each account's last claim since the server started.
 //!
-//! The times are kept in memory only: claims are journaled, but the books do not record their reporters.
+//! The times are kept in memory only. They cannot be restored from the books, which do not record the reporters of
+//! claims.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,8 +14,8 @@ use bruit_engine::time::Time;
 pub(crate) struct LastClaims(Mutex<HashMap<u64, Time>>);
 
 impl LastClaims {
-    /// Records the time of a claim. The table has at most as many entries as there may be accounts. If it is full, the
-    /// entry with the oldest time is evicted.
+    /// Records the time of a claim. The table has at most as many entries as the maximum number of accounts. If it is
+    /// full, the entry with the oldest time is evicted.
     pub(crate) fn note(&self, id: u64, now: Time) {
         let mut times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if times.len() >= ACCOUNTS_MAX && !times.contains_key(&id) {

@@ -1,9 +1,9 @@
-//! Learning from checks: if the operator enables it, text that recurs in unreported mail is learned as good.
+//! Learning from checks. If the operator enables it, text that recurs in unreported mail is learned as good.
 //!
-//! A check queues the features of its message and does not wait. The queue holds [`WAITING_MAX`] messages; when it is
-//! full, messages are dropped and counted. One thread records the features in a [`RecentFeatures`], and submits the
-//! features seen on enough days as [`Event::GoodFeatures`]. Learned features are in the journal, but the days on which
-//! a feature was seen are lost when the server stops.
+//! A check queues the features of its message and does not wait. The queue holds [`WAITING_MAX`] messages. When it is
+//! full, further messages are dropped and counted. One thread records the features in a [`RecentFeatures`], and submits
+//! the features seen on enough days as [`Event::GoodFeatures`]. Learned features are in the journal, but the days on
+//! which a feature was seen are lost when the server stops.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -27,7 +27,7 @@ use crate::service::Service;
 /// Maximum number of messages waiting to be recorded.
 const WAITING_MAX: usize = 256;
 
-/// Maximum number of features of a message; longer messages are dropped. This bounds the queue to 8 MiB.
+/// Maximum number of features of a message. Longer messages are dropped. This limits the queue to 8 MiB.
 const FEATURES_MAX: usize = 4_096;
 
 /// Interval between two submissions.
@@ -36,12 +36,12 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum number of events in one submission. This allows twelve events a minute.
 const EVENTS_MAX: usize = 2;
 
-/// Maximum number of features waiting to be submitted. Further features are retried with the next message that has
+/// Maximum number of features waiting to be submitted. Further features are submitted with a later message that has
 /// them.
 const PENDING_MAX: usize = EVENTS_MAX * GOOD_FEATURES as usize;
 
-/// The share of the capacity for good mail that learning from checks may fill. The rest is reserved for mail that
-/// people teach.
+/// The part of the capacity for good mail that learning from checks may fill. The rest is reserved for mail that people
+/// teach.
 const ROOM_PERCENT: u64 = 50;
 
 /// The reporter to whom everything learned from checks is attributed.
@@ -197,7 +197,8 @@ impl Notes {
     }
 }
 
-/// Returns true if the server may still learn from checks. Both numbers count messages of good mail.
+/// Returns true if learning from checks may use more of the capacity. `used` and `capacity` are numbers of good
+/// messages.
 const fn has_room((used, capacity): (u64, u64)) -> bool {
     used.saturating_mul(100) < capacity.saturating_mul(ROOM_PERCENT)
 }
@@ -232,7 +233,7 @@ mod tests {
         Features { pairs: (0..50).chain(1_000 * number..1_000 * number + 50).collect(), ..Features::default() }
     }
 
-    /// Returns a long message. From day to day, it differs in one feature.
+    /// Returns a long message that differs in one feature from day to day.
     fn long(first: u64, day: u64) -> Features {
         Features { pairs: (first..first + 511).chain([1 << 40 | day]).collect(), ..Features::default() }
     }

@@ -1,4 +1,4 @@
-//! The daemon: listeners for five protocols, one request path, limits, rights, configuration and metrics.
+//! The daemon: listeners for five protocols, a common request path, limits, rights, configuration and metrics.
 //!
 //! ```text
 //!   razor (TCP) ─┐                                        ┌─► engine (read lock): checks

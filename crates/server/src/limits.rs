@@ -1,4 +1,4 @@
-//! Rate limits per source: token buckets in a table of fixed size.
+//! Rate limits per source, implemented as token buckets in a table of fixed size.
 //!
 //! A keyed hash assigns each source one cell in each of two rows. A source is refused only if both cells are empty.
 //! Sources share cells, as in a Bloom filter. No bucket is ever evicted, so a flood from many networks cannot regain
@@ -37,8 +37,8 @@ impl Buckets {
         Self { cells: (0..ROWS * CELLS).map(|_| AtomicU64::new(0)).collect() }
     }
 
-    /// Takes a token of the source with this hash, and returns true if one was available. `now` is the time since the
-    /// server started.
+    /// Takes a token from the buckets of the source with this hash, and returns true if one was available. `now` is the
+    /// time since the server started.
     pub(crate) fn admit(&self, source: u64, rate: Rate, now: Duration) -> bool {
         self.admit_many(source, 1, rate, now)
     }
@@ -57,7 +57,7 @@ impl Buckets {
     }
 }
 
-/// Postpones by `interval` the time when a bucket will be full, and returns true. If that would overdraw the bucket,
+/// Postpones the time when a bucket will be full by `interval` and returns true. If that would overdraw the bucket,
 /// returns false instead.
 fn take(cell: &AtomicU64, now: u64, interval: u64, depth: u64) -> bool {
     let moved = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at| {
@@ -68,7 +68,7 @@ fn take(cell: &AtomicU64, now: u64, interval: u64, depth: u64) -> bool {
 }
 
 impl Rate {
-    /// Returns the time for one token and for a full bucket, or `None` if the rate admits nothing.
+    /// Returns the time to refill one token and the whole bucket, or `None` if the rate admits nothing.
     fn nanoseconds(self) -> Option<(u64, u64)> {
         if self.per_second <= 0.0 || self.burst == 0 {
             return None;

@@ -1,9 +1,9 @@
-//! Log lines of requests: one line per request at level debug. Also limits the rate of lines at other levels that
-//! strangers can cause.
+//! Log lines of requests, one per request at level debug. This module also limits the rate of lines at other levels
+//! that strangers can cause.
 //!
-//! Callers check [`is_on`] first, so that nothing is formatted or allocated unless the level is enabled. No line
-//! contains mail content, secrets or whole signatures. At level trace, a signature is identified by the first half of
-//! its fingerprint's first word, which is meaningless without the realm's key.
+//! Callers check [`is_on`] first, so nothing is formatted or allocated unless the level is enabled. No line contains
+//! mail content, secrets or whole signatures. At level trace, a signature is identified by the first 32 bits of its
+//! fingerprint, which are meaningless without the realm's key.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -42,7 +42,7 @@ pub(crate) struct Line {
     pub(crate) from: IpAddr,
     pub(crate) described: RequestDescription,
     pub(crate) answered: Disposition,
-    /// The reason for a refusal, if the result alone does not state it.
+    /// The reason for a refusal, if the result alone does not explain it.
     pub(crate) reason: Option<String>,
     /// The signatures and their verdicts, if the log includes signatures.
     pub(crate) judged: Vec<(Fingerprint, Verdict)>,

@@ -1,4 +1,4 @@
-//! This server's identity key: stored in the data directory, created at the first start.
+//! This server's identity key, which is stored in the data directory and created at the first start.
 
 use std::io;
 use std::path::Path;

@@ -48,7 +48,7 @@ pub(crate) fn adopt(service: &Service, policy: &Policy) -> Result<(), PolicyChan
     }
 }
 
-/// Returns the configurable part of a policy.
+/// Returns the settings of a policy that can be configured.
 pub(crate) fn shown(policy: &Policy) -> TrustPolicy {
     TrustPolicy {
         own_reports_needed: policy.own_reports_needed,
@@ -62,7 +62,7 @@ pub(crate) fn shown(policy: &Policy) -> TrustPolicy {
     }
 }
 
-/// Formats differences: `block_anchors 1 -> 2, settle_after 172800 s -> 86400 s`.
+/// Formats differences in the form `block_anchors 1 -> 2, settle_after 172800s -> 86400s`.
 fn differences(before: &TrustPolicy, after: &TrustPolicy) -> String {
     let pairs = before.fields().into_iter().zip(after.fields());
     let differing = pairs.filter(|((_, before), (_, after))| before != after);

@@ -1,7 +1,7 @@
 //! Handling of Pyzor requests.
 //!
 //! `report` and `whitelist` are claims about signatures. The reply to a check consists of counts, which clients compare
-//! with their own thresholds. The counts of a listed signature are therefore high enough for clients to act on:
+//! with their own thresholds. For a listed signature, the counts are therefore high enough to exceed these thresholds:
 //!
 //! | verdict | `Count` | `WL-Count` |
 //! |---|---|---|
@@ -11,7 +11,7 @@
 //!
 //! With `count_checks`, a check also counts one recipient of its digest.
 //!
-//! `info` is for people and returns the recorded counts.
+//! `info` is intended for people and returns the recorded counts.
 
 use std::sync::Arc;
 
@@ -139,7 +139,7 @@ impl Pyzor {
     }
 
     /// Identifies the reporter. Returns `None` if the signature or the time of a named user is wrong. Anonymous
-    /// requests are not verified, because clients without an account do not sign as the protocol demands.
+    /// requests are not verified, because clients without an account do not sign as the protocol requires.
     fn reporter(&mut self, asked: &PyzorRequest<'_>, request: &Request<'_>) -> Option<Reporter> {
         let Some(user) = asked.user() else { return Some(request.source.reporter(&request.service.key)) };
         let account =
@@ -217,8 +217,8 @@ fn counts(verdict: &Verdict, listed_count: u32) -> Body {
     Body::Counts { reports: reports.into(), revokes: revokes.into() }
 }
 
-/// Returns the recorded counts and times. Reports and revocations get the same times: those when the signature was
-/// first and last seen. Times are not kept for each kind of claim.
+/// Returns the recorded counts and times. Reports and revocations have the same times, namely when the signature was
+/// first and last seen, because times are not recorded separately.
 fn info(request: &Request<'_>, fingerprint: &Fingerprint) -> Body {
     let known = request.engine.explain(fingerprint);
     let claims = known.verdict.counts;

@@ -1,5 +1,5 @@
-//! Refusals by the clearinghouse. The client receives them in the reply. In addition, they are counted, and some are
-//! shown to the operator.
+//! Refusals by the clearinghouse. The client receives them in its reply. They are also counted, and some are shown to
+//! the operator.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -21,7 +21,7 @@ pub(crate) struct Refusals {
 pub(crate) struct Kind {
     /// Number of refusals since the start.
     pub(crate) count: u64,
-    /// The uptime of the last refusal.
+    /// The uptime of the server at the last refusal.
     at: Duration,
     /// The text of the last refusal, if operators need to see it.
     text: Option<String>,

@@ -1,8 +1,8 @@
-//! Detects replays of authenticated changes: an eavesdropper could send a change again, from any address, long after it
-//! was undone.
+//! Detects replays of authenticated changes. Otherwise, an eavesdropper could repeat a change from any address, long
+//! after it was undone.
 //!
-//! A client without a reply soon sends the same bytes again from the same address and port. Such a retry is not a
-//! replay.
+//! A client that receives no reply soon sends the same bytes again, from the same address and port. Such a retry is not
+//! a replay.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;

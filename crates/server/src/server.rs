@@ -1,4 +1,5 @@
-//! A running server: starts listeners from a configuration. Stopping it closes the clearinghouse.
+//! A running server. Starting it opens the clearinghouse and starts the configured listeners. Stopping it closes the
+//! clearinghouse.
 
 use std::io;
 use std::net::SocketAddr;
@@ -123,7 +124,7 @@ pub enum ServeError {
     /// The clock is implausible.
     #[error("the clock is implausible: {0}")]
     Clock(Refusal),
-    /// The clock is certainly wrong, so a new clearinghouse would start in the past.
+    /// The system clock is certainly wrong, so a new clearinghouse would start in the past.
     #[error(
         "the system clock says {now} UTC, which is before this program was released ({RELEASED} UTC): set the clock \
          before founding a clearinghouse"
@@ -179,7 +180,7 @@ pub enum ServeError {
     #[error("failed to set up TLS for other servers")]
     Tls(#[from] rustls::Error),
     /// The realm file is unusable.
-    #[error("{} {source}: `bruit keys realm` writes such a file", .file.display())]
+    #[error("{} {source}: create a realm file with `bruit keys realm`", .file.display())]
     Realm {
         /// The file.
         file: PathBuf,
@@ -209,8 +210,8 @@ pub enum ServeError {
 }
 
 impl Server {
-    /// Opens or founds the clearinghouse in `directory`, brings it up to date, and starts listening. `progress` is
-    /// called with the number of journal bytes read since its last call.
+    /// Opens or founds the clearinghouse in `directory`, brings it up to date, and starts listening. Calls `progress`
+    /// with the number of journal bytes read since the last call.
     ///
     /// # Errors
     /// Returns [`ServeError`] if the server cannot start. No listener is left running.
@@ -226,8 +227,8 @@ impl Server {
         apply_accounts(&service, &config.settings)?;
         policy::adopt(&service, &config.settings.trust)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            // The pool has two more threads than connections need, because it also writes the exports, and connections
-            // must not wait for them.
+            // The pool also writes the exports. It has two more threads than connections need, so connections do not
+            // have to wait for these writes.
             .worker_threads(4)
             .thread_name("bruit-tcp")
             .enable_all()
@@ -251,7 +252,7 @@ impl Server {
         match server.start_exchange(config).and_then(|()| server.listen(config)) {
             Ok(()) => Ok(server),
             Err(error) => {
-                // Stop the listeners that have started.
+                // Stop the listeners that have already started.
                 let _ = server.stop();
                 Err(error)
             }
@@ -302,7 +303,7 @@ impl Server {
         Ok(())
     }
 
-    /// Listens for HTTP: plain, over TLS, and on a Unix socket.
+    /// Listens for plain HTTP, HTTP over TLS, and HTTP on a Unix socket.
     fn listen_http(&mut self, config: &Config) -> Result<(), ServeError> {
         let (service, router) = (Arc::clone(&self.service), http::router(&self.service));
         let plain = router.clone();
@@ -401,7 +402,7 @@ impl Server {
         self.service.federation.share(stock);
     }
 
-    /// Waits until the server fails, and returns the reason: a vital thread panicked, or the disk failed.
+    /// Waits until a vital thread panics or the disk fails, and returns the reason.
     pub async fn failed(&self) -> String {
         self.service.fatal.wait().await
     }
@@ -471,8 +472,8 @@ fn open(config: &Config, directory: &Path, progress: &mut dyn FnMut(u64)) -> Res
     Ok(store)
 }
 
-/// Warns if other users can write to the directory, because they could replace its files. If others can
-/// read secret files, removes that permission and logs the change.
+/// Warns if other users can write to the directory, because they could replace its files. If other users can read
+/// secret files, removes that permission and logs the change.
 fn check_modes(directory: &Path) {
     match modes::writable_mode(directory) {
         Ok(Some(mode)) => tracing::warn!(
@@ -541,8 +542,8 @@ fn resize(config: &Config, store: &Clearinghouse) -> Result<(), ServeError> {
     }
 }
 
-/// Returns the data to found a clearinghouse with, from the configured realm file or with a new realm. If `directory`
-/// already has a clearinghouse, checks that it belongs to the realm in that file.
+/// Returns the data with which a clearinghouse is founded. The realm is read from the configured file, or is new. If
+/// `directory` already has a clearinghouse, checks that it belongs to the realm in the file.
 fn founding(config: &Config, directory: &Path) -> Result<Founding, ServeError> {
     let failed = |source| ServeError::Open { directory: directory.to_owned(), source: Box::new(source) };
     let existing = Founding::read(directory).map_err(failed)?;
@@ -558,7 +559,7 @@ fn founding(config: &Config, directory: &Path) -> Result<Founding, ServeError> {
         return Ok(founding.expect("the configuration checked the budget"));
     };
     match (Founding::read_file(file), existing) {
-        // The realm file is only needed to found the clearinghouse; deleting the secret afterwards is good practice.
+        // The realm file is only needed to found the clearinghouse. Deleting this secret afterwards is good practice.
         (Err(FoundingError::Io(error)), Some(existing)) if error.kind() == io::ErrorKind::NotFound => Ok(existing),
         (Err(source), _) => Err(ServeError::Realm { file: file.clone(), source }),
         (Ok(given), Some(existing)) => match existing.realm.ensure_same(&given.realm) {
@@ -578,8 +579,8 @@ fn founding(config: &Config, directory: &Path) -> Result<Founding, ServeError> {
 fn apply_accounts(service: &Service, settings: &Settings) -> Result<(), ServeError> {
     let changes = service.store.check(|engine| accounts::changes(&settings.accounts, &settings.passwords, engine))?;
     let now = service.now();
-    // Submit removals, updates and registrations separately, because the events of one batch are all judged by the
-    // state before that batch.
+    // Submit removals, updates and registrations separately, because all events of a batch are judged by the state
+    // before the batch.
     let steps = [&changes.removed, &changes.updated, &changes.registered];
     for changes in steps.into_iter().flat_map(|step| step.chunks(ACCOUNTS_PER_SUBMIT)) {
         let events = changes.iter().map(|change| Event::Account { now, change: change.clone() }).collect();

@@ -57,7 +57,7 @@ const FAILURE_REMEMBERED: Duration = Duration::from_secs(30);
 /// The rate-limit key for the claims of all strangers.
 const STRANGERS: u64 = 0;
 
-/// The limit on claims by all strangers together: a small part of the disk's capacity.
+/// The limit on claims by all strangers together. It is a small part of the disk's capacity.
 const STRANGERS_CLAIMS: Rate = Rate { per_second: 1_000.0, burst: 10_000 };
 
 /// The rate-limit key shared by all registrations.
@@ -127,7 +127,7 @@ impl Service {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
-    /// Records refusals and failed writes. Overload is not recorded: clients see it and retry.
+    /// Records refusals and failed writes. Overload is not recorded, because clients see it and retry.
     pub(crate) fn note(&self, result: &Result<Vec<Outcome>, SubmitError>) {
         let error = match result {
             Ok(outcomes) => return self.refusals.note(outcomes, self.uptime()),
@@ -147,7 +147,7 @@ impl Service {
         failure.as_ref().filter(is_recent).map(|failure| failure.text.clone())
     }
 
-    /// Returns the current time of the clearinghouse; see [`Clock`].
+    /// Returns the current time of the clearinghouse. See [`Clock`].
     pub(crate) fn now(&self) -> Time {
         self.clock.now()
     }
@@ -162,9 +162,9 @@ impl Service {
         source.is_own || self.admits_hash(source.network(&self.key), kind, settings, now)
     }
 
-    /// Returns true if a reporter's limit admits `count` more claims. Own users have no limit, and each account has its
-    /// own. Strangers have one limit per network and one for all together, because addresses can be forged and all
-    /// strangers share the same capacity.
+    /// Returns true if a reporter's limit admits `count` more claims. Own users have no limit. Each account has a limit
+    /// of its own. Strangers have one limit per network and one for all together, because addresses can be forged and
+    /// all strangers share the same capacity.
     pub(crate) fn admits_claims(
         &self,
         reporter: &Reporter,
@@ -189,8 +189,8 @@ impl Service {
         }
     }
 
-    /// Returns true if the limit on all networks together admits another registration. In a full table, each
-    /// registration evicts an account.
+    /// Returns true if the limit on all networks together admits another registration. The limit exists because each
+    /// registration in a full table evicts an account.
     pub(crate) fn admits_registration(&self, settings: &Settings, now: Duration) -> bool {
         self.limits.registrations.admit(REGISTRATIONS, settings.limits.registrations, now)
     }

@@ -26,7 +26,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Installs handlers for signals, which would otherwise end the process.
+    /// Installs handlers for signals that would otherwise end the process.
     ///
     /// # Errors
     /// Fails if the system refuses the handlers.
@@ -39,7 +39,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next signal, or for the server to fail.
+    /// Waits for the next signal, or until the server fails.
     pub fn next(&mut self, server: &Server) -> Signal {
         server.runtime().block_on(async {
             tokio::select! {

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 /// Number of leading bits of an IPv4 address that identify a network.
 const V4_BITS: u32 = 24;
 
-/// Number of leading bits of an IPv6 address that identify a network: the prefix that providers assign to one customer.
+/// Number of leading bits of an IPv6 address that identify a network. Providers assign such a prefix to one customer.
 const V6_BITS: u32 = 48;
 
 /// The source of a request.
@@ -28,8 +28,8 @@ impl Source {
         Self { address, is_own: own_networks.iter().any(|network| network.contains(&address)) }
     }
 
-    /// Returns a keyed hash of the network, for limits and votes. Without the key, an attacker cannot find addresses
-    /// that share another network's limits.
+    /// Returns a keyed hash of the network, for limits and votes. Without the key, an attacker cannot find an address
+    /// that shares the limits of another network.
     pub(crate) fn network(&self, key: &FingerprintKey) -> u64 {
         let mut bytes = *b"network:................";
         let (family, network) = match self.address {
@@ -46,7 +46,7 @@ impl Source {
         if self.is_own { Standing::Own } else { Standing::Stranger }
     }
 
-    /// Returns the standing of an account's holder. A standing assigned by the operator takes precedence; otherwise, an
+    /// Returns the standing of an account's holder. A standing assigned by the operator takes precedence. Otherwise, an
     /// account used from an own network has the standing `own`.
     pub(crate) const fn standing_as(&self, account: &Account) -> Standing {
         match account.standing {
@@ -55,8 +55,8 @@ impl Source {
         }
     }
 
-    /// Returns the reporter for a caller without an account. All loopback addresses are one reporter, because any local
-    /// user can choose among them.
+    /// Returns the reporter for a caller without an account. All loopback addresses are one reporter, because a local
+    /// user can use any of them.
     pub(crate) fn reporter(&self, key: &FingerprintKey) -> Reporter {
         let is_here = self.is_own && self.address.is_loopback();
         let speaker = Self { address: if is_here { Ipv4Addr::LOCALHOST.into() } else { self.address }, ..*self };

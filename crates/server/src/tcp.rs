@@ -1,4 +1,4 @@
-//! TCP listeners: accept connections within limits, and start a task for each.
+//! TCP listeners, which accept connections within limits and start a task for each.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,23 +19,24 @@ use crate::sources::Source;
 /// Length of the accept queue.
 const BACKLOG: u32 = 1024;
 
-/// Delay before the next attempt after the system has run out of sockets.
+/// Delay before the next attempt to accept a connection if the system has run out of sockets.
 const SHORTAGE: Duration = Duration::from_millis(100);
 
-/// Limits log lines about failures to accept: strangers can cause them if the system runs out of file descriptors.
+/// Limits log lines about failures to accept. Strangers can cause them by making the system run out of file
+/// descriptors.
 static FAILURES: LineLimit = LineLimit::new(6);
 
 /// An accepted connection.
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
     pub(crate) source: Source,
-    /// Becomes true when the server stops. The server waits until every holder has dropped it.
+    /// Becomes true when the server stops. The server waits until every task has dropped its receiver.
     pub(crate) stop: watch::Receiver<bool>,
     /// Counts the connection until it is dropped.
     pub(crate) permit: Arc<Permit>,
 }
 
-/// Listens on an address and passes each connection to a task made by `serve`. Returns the address, with the assigned
+/// Listens on an address, and starts a task with `serve` for each connection. Returns the address, with the assigned
 /// port if port 0 was requested.
 ///
 /// # Errors
@@ -116,8 +117,8 @@ impl Acceptor {
         if permit.is_none() {
             self.service.metrics.of(self.protocol).refuse_connection();
         }
-        // Disable Nagle's algorithm: it would delay replies, which are short, written at once, and awaited by the
-        // client.
+        // Disable Nagle's algorithm, which would delay replies. They are short and written at once, and the client
+        // waits for them.
         let _ = stream.set_nodelay(true);
         Some(Connection { stream, source, stop: self.stop.clone(), permit: Arc::new(permit?) })
     }

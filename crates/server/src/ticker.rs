@@ -21,12 +21,12 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Interval between two ticks while the books are behind the clock.
 const HURRY: Duration = Duration::from_millis(20);
 
-/// Interval between two ticks without an effect. The last event must be recent, because time continues from it after a
-/// restart.
+/// Interval between two ticks that have no effect. They keep the last event recent, because time continues from it
+/// after a restart.
 const IDLE: Duration = Duration::from_secs(300);
 
-/// Maximum number of ended generations logged one by one. If more have ended, for example after a long stop, only their
-/// number is logged.
+/// Maximum number of ended generations that are logged one by one. If more have ended, for example after a long stop,
+/// only their number is logged.
 const LOGGED_MAX: usize = 16;
 
 /// The running thread.
@@ -66,7 +66,7 @@ pub(crate) fn watch_clock(service: &Service) {
 /// Sends a tick if it has an effect, and returns the time to wait before the next call.
 fn tick(service: &Service, last_wait: Duration) -> Duration {
     let now = service.now();
-    // The last event must be recent enough that the next start accepts the clock.
+    // The last event must be recent enough for the next start to accept the clock.
     let idle = IDLE.min(service.clock.jump(&service.settings().clock) / 2);
     // After a failure of the disk, retry every second, so that health soon reports that the disk works again.
     let is_failing = service.recent_failure().is_some();
@@ -118,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// An idle server writes the ticks that clear lines or begin generations, and otherwise one tick every five
+    /// An idle server writes ticks that clear lines or begin generations. Otherwise, it writes one tick every five
     /// minutes.
     #[test]
     fn an_idle_server_writes_only_what_changes_something() {

@@ -1,4 +1,4 @@
-//! UDP listeners: threads that process datagrams in batches.
+//! UDP listeners, i.e. threads that process datagrams in batches.
 //!
 //! ```text
 //!   recvmmsg ──► decode ─► limits, rights ─► one batch of lookups ─► encode ──► sendmmsg       (worker thread)
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A protocol implements decoding and encoding ([`Datagrams`]). All protocols share the rest: rate limits, duplicate
-//! detection, and the limits on replies to strangers that are longer than the request. A batch takes one read lock and
-//! allocates no memory.
+//! detection, and limits on replies that are longer than the request. A batch takes one read lock and allocates no
+//! memory.
 
 mod batch;
 mod replier;
@@ -44,7 +44,7 @@ use crate::service::Service;
 use crate::sources::Source;
 
 /// Maximum number of reports per socket that wait for the disk or for their reply. Further reports are dropped.
-/// Strangers can use half of the limit.
+/// Strangers can use at most half of this number.
 pub(crate) const IN_PROGRESS_MAX: usize = 1 << 16;
 
 /// One protocol over UDP: decodes requests and encodes replies.
@@ -59,7 +59,8 @@ pub(crate) trait Datagrams: Send + 'static {
     /// if no lookup is needed.
     fn decode(&mut self, request: &Request<'_>, batch: &mut Batch, reply: &mut Vec<u8>) -> Step<Self::Pending>;
 
-    /// Describes a request for the log. `waiting` is its state if it was decoded. Called only if requests are logged.
+    /// Describes a request for the log. `waiting` is the request's state if it was decoded. Called only if requests are
+    /// logged.
     fn describe(&self, request: &Request<'_>, waiting: Option<&Self::Pending>) -> RequestDescription;
 
     /// Writes the reply to a check after the lookup of its signatures.
@@ -137,8 +138,7 @@ impl Listener {
     ) -> io::Result<Self> {
         let mut listener = Self { addresses: Vec::new(), threads: Vec::new() };
         for &address in addresses {
-            // An address that our sockets share could also be shared with other programs, so check first that it is
-            // free.
+            // Our sockets share an address, and other programs could share it, too. So check first that it is free.
             drop(Socket::bind(address, false)?);
             let first = Socket::bind(address, threads > 1)?;
             let address = first.address();

@@ -1,4 +1,4 @@
-//! Sizes and durations in the configuration: `256MiB`, `200ms`.
+//! Sizes and durations in the configuration, such as `256MiB` and `200ms`.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Bytes(pub(crate) u64);
 
-/// A duration: digits and `ms`, `s`, `m`, `h`, `d`.
+/// A duration, written as digits followed by `ms`, `s`, `m`, `h` or `d`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span(pub(crate) Duration);
 

@@ -20,10 +20,10 @@ use crate::fatal::Vital;
 use crate::service::Service;
 use crate::sources::Source;
 
-/// Delay before the next attempt after the system has run out of sockets.
+/// Delay before the next attempt to accept a connection if the system has run out of sockets.
 const SHORTAGE: Duration = Duration::from_millis(100);
 
-/// Listens on a socket and passes each connection to a task made by `serve`.
+/// Listens on a socket, and starts a task with `serve` for each connection.
 ///
 /// # Errors
 /// Fails if the socket cannot be created, for example because another server listens on it.
@@ -63,16 +63,16 @@ fn bind(socket: &HttpSocket) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Rejects a path that is not a socket, and a socket in use. The socket of a killed server may be replaced.
+/// Rejects a path that is not a socket, and a socket that is in use. The socket of a killed server may be replaced.
 fn ensure_unused(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
         Ok(found) if !found.file_type().is_socket() => {
-            Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is not a socket has this name"))
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, "the path exists and is not a socket"))
         }
         Ok(_) if BlockingStream::connect(path).is_ok() => {
-            Err(io::Error::new(io::ErrorKind::AddrInUse, "another program listens there"))
+            Err(io::Error::new(io::ErrorKind::AddrInUse, "another program is listening on this socket"))
         }
         Ok(_) => Ok(()),
     }

@@ -1,5 +1,4 @@
-//! Checks once per second for conditions that no other code reports: how full the books are, and whether the store
-//! still works.
+//! Checks once per second for conditions that no other code reports, such as full books and failures of the store.
 
 use std::io;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use super::{ConfigError, invalid};
 /// Length of a SHA-256 hash.
 const SHA256_BYTES: usize = 32;
 
-/// Minimum length of a token, so that it cannot be guessed over HTTP.
+/// Minimum length of a token. A shorter one could be guessed over HTTP.
 pub(crate) const TOKEN_BYTES_MIN: usize = 16;
 
 /// An account in the file.
@@ -24,7 +24,7 @@ pub struct AccountSettings {
     pub secret: AccountSecret,
     /// The standing assigned by the operator.
     pub standing: Standing,
-    /// The group of the account. Without one, the account is a group of its own.
+    /// The group of the account. If unset, the account is a group of its own.
     pub group: Option<String>,
 }
 
@@ -37,7 +37,7 @@ pub enum AccountSecret {
     Passwords(String, Option<String>),
     /// A Pyzor key, in hexadecimal digits.
     Key(String),
-    /// The private key for rspamd's fuzzy storage, and the flags that may be written with it.
+    /// The private key for rspamd's fuzzy storage, and the flags of the lists that may be written with it.
     KeyPair(String, Flags),
 }
 
@@ -176,7 +176,7 @@ impl RawToken {
     }
 }
 
-/// Returns the SHA-256 of a token, the only form in which a token is stored.
+/// Returns the SHA-256 of a token. Tokens are stored only in this form.
 pub(crate) fn sha256(token: &[u8]) -> [u8; SHA256_BYTES] {
     use sha2::Digest as _;
     sha2::Sha256::digest(token).into()

@@ -32,7 +32,8 @@ impl DccWhitelist {
             .map_err(|error| invalid("dcc.whitelist", format!("{}, {error}", file.display())))
     }
 
-    /// Parses a file. If a checksum has several entries, the strongest wins, as in the original server's database.
+    /// Parses a file. If a checksum has several entries, the strongest one counts, as in the original server's
+    /// database.
     fn parse(text: &[u8]) -> Result<Self, whitelist::WhitelistError> {
         let mut marks: HashMap<Item, Count> = HashMap::new();
         for entry in whitelist::read(text)? {
@@ -45,7 +46,7 @@ impl DccWhitelist {
     /// Returns the fixed reply for a checksum, if the file has one.
     #[must_use]
     pub fn mark(&self, item: &Item) -> Option<Count> {
-        // Most sites have no whitelist; skip hashing the checksum.
+        // Most sites have no whitelist, so skip hashing the checksum.
         if self.marks.is_empty() { None } else { self.marks.get(item).copied() }
     }
 }

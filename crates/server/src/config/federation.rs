@@ -1,4 +1,4 @@
-//! Peers, with their keys, URLs and relations to this server, and the broker.
+//! The peers, with their keys, URLs and relations to this server, and the broker.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -26,10 +26,10 @@ const BULK_CAP: u32 = 100;
 /// Maximum number of broker addresses.
 pub const BROKER_URLS_MAX: usize = 16;
 
-/// Default retention time of segments at a broker, equal to the retention time of the spam book.
+/// Default time for which a broker keeps segments. It is equal to the retention time of the spam book.
 const BROKER_MAX_AGE: Duration = Duration::from_secs(30 * 86_400);
 
-/// Default maximum size of the segments that a broker keeps.
+/// Default maximum total size of the segments that a broker keeps.
 const BROKER_MAX_BYTES: u64 = 4 << 30;
 
 /// The exchange with other servers.
@@ -52,7 +52,7 @@ pub struct PeerSettings {
     pub key: PublicKey,
     /// The relation of the peer to this server.
     pub relation: Relation,
-    /// The initial trust in the peer's claims. Applies only to servers of other operators.
+    /// The initial trust in the peer's claims. It applies only to servers of other operators.
     pub trust: PeerTrust,
     /// The group of the peer. All servers of a group count as one voice.
     pub group: String,
@@ -66,7 +66,7 @@ pub struct PeerSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PeerTrust {
-    /// The peer is an anchor: its claims count from the first day.
+    /// The peer is an anchor, so its claims count from the first day.
     Pinned,
     /// The peer must earn trust by correct claims.
     #[default]
@@ -79,7 +79,8 @@ pub enum PeerTrust {
 pub enum PeerTls {
     /// By its public key. This server authenticates with its own key.
     Pinned,
-    /// By certificate, like any web server. Intended for static file hosts. Plain HTTP is not authenticated.
+    /// By certificate, like any web server. This is intended for static file hosts. A host with plain HTTP is not
+    /// authenticated.
     Web,
 }
 
@@ -88,7 +89,7 @@ impl PeerSettings {
     /// the seed of the server's own key.
     ///
     /// # Errors
-    /// Returns [`UrlError`] if the URL is invalid. Reading the configuration rejects such URLs.
+    /// Returns [`UrlError`] if the URL is invalid. Such URLs are already rejected when the configuration is read.
     pub fn source(&self, seed: &[u8; 32]) -> Result<Option<HttpsSource>, UrlError> {
         let Some(url) = &self.url else { return Ok(None) };
         match self.tls {

@@ -16,7 +16,7 @@ use crate::http;
 use crate::rights::{Rights, Who};
 use crate::units::Bytes;
 
-/// Default mode of the Unix socket: the owner and the group may connect.
+/// Default mode of the Unix socket. It allows the owner and the group to connect.
 const SOCKET_MODE: u32 = 0o660;
 
 /// HTTP settings.
@@ -30,7 +30,7 @@ pub struct HttpSettings {
     pub body_bytes_max: usize,
     /// The minimum recipient count of a bulk message.
     pub bulk_threshold: u32,
-    /// Host names that requests may use besides IP addresses: the names of the machine and those in the file.
+    /// Host names that requests may use in addition to IP addresses: the names of the machine and those in the file.
     pub hosts: Vec<String>,
     /// Networks of trusted proxies, which state the address of the client.
     pub trusted_proxies: Vec<IpNet>,
@@ -45,11 +45,11 @@ pub struct HttpSocket {
     pub path: PathBuf,
     /// The mode of the socket file. Connecting requires write permission.
     pub mode: u32,
-    /// The group of the socket file, if it differs from the server's.
+    /// The group of the socket file, if it is not the server's group.
     pub group: Option<String>,
 }
 
-/// Listen addresses: plain, TLS, and the Unix socket.
+/// The listen addresses: plain HTTP, TLS, and the Unix socket.
 type Addresses = (Vec<SocketAddr>, Vec<SocketAddr>, Option<HttpSocket>);
 
 #[derive(Debug, Default, Deserialize)]
@@ -99,7 +99,8 @@ impl RawHttp {
             return Err(invalid("http.rights.admin", "administration always requires a token: remove this key"));
         }
         let body_max = self.body_max.map_or(16 << 20, |given| given.0);
-        // Callers outside our own networks need a token to make claims, just as other protocols require an account.
+        // Callers outside our own networks need a token to make claims, just as they need an account in other
+        // protocols.
         let usual = Rights { report: Who::Own, revoke: Who::Own, admin: Who::Nobody, ..Rights::default() };
         let tokens = self.tokens.into_iter().map(RawToken::check).collect::<Result<Vec<_>, _>>()?;
         ensure_distinct(&tokens)?;
@@ -117,8 +118,8 @@ impl RawHttp {
     }
 }
 
-/// Rejects tokens with equal names or secrets. Also rejects the hash of an empty token, which results from an unset
-/// variable.
+/// Rejects tokens with equal names or secrets. Also rejects the hash of an empty token, because it is the result of
+/// hashing an unset variable.
 fn ensure_distinct(tokens: &[Token]) -> Result<(), ConfigError> {
     let nothing = [sha256(b""), sha256(b"\n")];
     for (at, token) in tokens.iter().enumerate() {

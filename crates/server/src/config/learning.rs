@@ -12,7 +12,7 @@ const DAYS: u32 = 3;
 /// Automatic learning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LearningSettings {
-    /// True to learn text that recurs in unreported mail that own users check.
+    /// True to learn text that recurs in unreported mail checked by own users.
     pub checks: bool,
     /// Number of different days on which a text must be seen before it counts as recurring.
     pub days: u32,

@@ -6,7 +6,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LogSettings {
-    /// The level, or a filter such as `info,bruit::request=debug`; the default is `info`.
+    /// The level, or a filter such as `info,bruit::request=debug`. The default is `info`.
     pub level: Option<String>,
     /// The line format.
     pub format: LogFormat,

@@ -30,7 +30,7 @@ use crate::limits::Rate;
 use crate::rights::{Rights, Who};
 use crate::units::{Bytes, Span};
 
-/// The range of `clock_jump`: from one second, the smallest routine correction of a clock, to ten years, longer than
+/// The range of `clock_jump`. One second is the smallest routine correction of a clock, and ten years is longer than
 /// any real outage.
 const CLOCK_JUMP_MIN: Duration = Duration::from_secs(1);
 const CLOCK_JUMP_MAX: Duration = Duration::from_secs(3_650 * 86_400);
@@ -159,7 +159,7 @@ const SERVER_IDS: std::ops::RangeInclusive<u32> = 100..=32_767;
 /// The default server ID of DCC, for a server without a registered ID.
 const SERVER_ID: u32 = 1_024;
 
-/// The default minimum count in replies about listed signatures: SpamAssassin's threshold.
+/// The default minimum count in replies about listed signatures. It is SpamAssassin's threshold.
 const LISTED_COUNT: u32 = 5;
 
 impl File {

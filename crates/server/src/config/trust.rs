@@ -9,7 +9,7 @@ use super::raw::within;
 use super::{ConfigError, invalid};
 use crate::units::Span;
 
-/// The range of `settle_after`: anchors need time to make claims, and a claim is forgotten after 14 days.
+/// The range of `settle_after`. Anchors need time to make claims, and a claim is forgotten after 14 days.
 const SETTLE_AFTER_MIN: Duration = Duration::from_secs(3_600);
 const SETTLE_AFTER_MAX: Duration = Duration::from_secs(13 * 86_400);
 
@@ -35,7 +35,7 @@ impl RawTrust {
         let usual = Policy::default();
         let voices = |key, given: Option<u32>, usual| within(key, given.unwrap_or(usual), 1, usual_votes());
         let policy = Policy {
-            // A signature must have space for one more vote, a revocation.
+            // A signature must have space for one more vote, so that it can still be revoked.
             own_reports_needed: within(
                 "trust.own_reports_needed",
                 self.own_reports_needed.unwrap_or(usual.own_reports_needed),

@@ -1,7 +1,7 @@
-//! Warnings about valid settings with consequences that most operators would not want.
+//! Warnings about settings that are valid but have consequences that most operators would not want.
 //!
-//! Each rule inspects the configuration and facts about the machine. It describes a possible consequence and the
-//! setting to write instead. The server logs its warnings at every start and reload; `bruit serve --check-config`
+//! Each rule inspects the configuration and facts about the machine. A warning describes a possible consequence and the
+//! setting to write instead. The server logs the warnings at every start and reload, and `bruit serve --check-config`
 //! prints them.
 
 use std::fs;
@@ -15,15 +15,15 @@ use ipnet::IpNet;
 use super::{Config, MANY_NEVER};
 use crate::rights::Who;
 
-/// Minimum IPv4 prefix length of an own network. A shorter prefix covers more addresses than any one site has.
+/// Minimum IPv4 prefix length of an own network. A shorter prefix covers more addresses than a single site has.
 const V4_PREFIX_MIN: u8 = 8;
 /// Minimum IPv6 prefix length of an own network. See [`V4_PREFIX_MIN`].
 const V6_PREFIX_MIN: u8 = 16;
 
-/// Mode bits that a file with secrets must not have: access by others, or write access by the group.
+/// Mode bits that a file with secrets must not have. They grant access to others, or write access to the group.
 const OPEN_MODE: u32 = 0o026;
 
-/// Mode bits that no configuration file should have: write access by the group or others.
+/// Mode bits that no configuration file should have. They grant write access to the group or others.
 const WRITABLE_MODE: u32 = 0o022;
 
 /// A warning about a setting.
@@ -193,7 +193,7 @@ fn is_beyond_loopback(address: &SocketAddr) -> bool {
     !address.ip().to_canonical().is_loopback()
 }
 
-/// Returns true if a listen address may be reachable from the Internet, as the unspecified address may.
+/// Returns true if a listen address may be reachable from the Internet. The unspecified address may be, too.
 fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => {

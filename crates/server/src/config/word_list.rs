@@ -1,4 +1,4 @@
-//! The operator's own lists of refused passwords, in addition to the built-in one.
+//! The operator's own lists of refused passwords, which extend the built-in one.
 
 use std::fs;
 use std::io::Read as _;
@@ -11,11 +11,11 @@ use serde::Deserialize;
 
 use super::{ConfigError, invalid};
 
-/// Maximum length of a file: twenty million words, or a filter of a hundred million.
+/// Maximum length of a file. This is enough for twenty million words, or for a filter with a hundred million.
 const FILE_BYTES_MAX: u64 = 256 << 20;
-/// Maximum length of a word: longer than any password that a protocol accepts.
+/// Maximum length of a word. No protocol accepts a password as long as this.
 const WORD_BYTES_MAX: usize = 1024;
-/// Maximum number of files: each is searched for every password.
+/// Maximum number of files. Each of them is searched for every password.
 const FILES_MAX: usize = 16;
 
 const KEY: &str = "passwords.refuse";
@@ -53,7 +53,7 @@ impl PasswordSettings {
     }
 }
 
-/// Reads a file: text with one word per line, or a filter file, which begins with its magic.
+/// Reads a file. It is either text with one word per line, or a filter file, which is recognised by its magic.
 fn read(file: &Path) -> Result<WordList, ConfigError> {
     let failed = |source| ConfigError::Read { file: file.to_owned(), source };
     let refused = |what: String| invalid(KEY, format!("{}{what}", file.display()));

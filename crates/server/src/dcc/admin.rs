@@ -17,7 +17,7 @@ use crate::audit::{Actor, audit, audit_refusal};
 use crate::metrics::{Disposition, Protocol};
 use crate::udp::{Change, Request, Step};
 
-/// Maximum difference between the administrator's clock and ours, in seconds; as in the original server.
+/// Maximum difference in seconds between the administrator's clock and ours, as in the original server.
 const CLOCK_TOLERANCE_SECONDS: u64 = 64;
 
 /// The error for requests that require the server's own ID.
@@ -86,7 +86,7 @@ pub(super) fn delete(
     let id = name_id(accounts::Protocol::Dcc, name.as_bytes(), &request.service.key);
     let by = By { now: request.now, reporter: Reporter { id, standing: Standing::Own, group: id } };
     let change = WhitelistChange::List(fingerprint, ListAuthor::Protocol);
-    // Submit the claim first. A claim about a signature that is already whitelisted is refused, so a second deletion is
+    // Submit the claim first. It is refused if the signature is already whitelisted, so a second deletion is
     // recognised.
     let events = vec![
         Event::Claim { by, claim: Claim::Revoke, flag: 0, fingerprints: vec![fingerprint] },
@@ -127,7 +127,7 @@ pub(super) fn answer_deletion(
     }
 }
 
-/// Formats a checksum as DCC's programs do: its kind and four groups of eight digits.
+/// Formats a checksum as DCC's programs do, i.e. as its kind and four groups of eight digits.
 fn checksum_text(item: &Item) -> String {
     let groups = item.sum.as_chunks::<4>().0.iter().map(|group| format!(" {:08x}", u32::from_be_bytes(*group)));
     std::iter::once(item.kind.name().to_owned()).chain(groups).collect()

@@ -14,8 +14,8 @@ use crate::metrics::Disposition;
 /// Number of checksum kinds that the clearinghouse keeps.
 const KEPT_MAX: usize = 3;
 
-/// The reply about a message. Totals of checksums that are not kept, or that are in the whitelist file, are known at
-/// once; the others are filled in later.
+/// The reply about a message. The totals of checksums that are not kept or are in the whitelist file are known at once.
+/// The others are filled in later.
 #[derive(Clone, Copy)]
 pub(super) struct MessageTotals {
     totals: [Totals; ITEMS_MAX],

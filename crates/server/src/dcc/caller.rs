@@ -23,7 +23,7 @@ pub(super) struct DccCaller {
 }
 
 impl DccCaller {
-    /// Identifies the caller of a request. A server's ID grants administration, but its holder cannot make claims.
+    /// Identifies the caller of a request. The ID of a server grants administration, but does not allow claims.
     pub(super) fn of(asked: &DccRequest<'_>, request: &Request<'_>) -> Self {
         let is_named = asked.header.sender != ANONYMOUS;
         let reporter = request.source.reporter(&request.service.key);
@@ -65,7 +65,7 @@ fn decimal(number: u32, digits: &mut [u8; 10]) -> &[u8] {
     digits.get(start..).unwrap_or_default()
 }
 
-/// Returns a keyed hash of the parts that all copies of a request share: most of the header, and the source.
+/// Returns a keyed hash of what all copies of a request share, namely most of the header, and the source.
 pub(super) fn identity(asked: &DccRequest<'_>, request: &Request<'_>) -> Fingerprint {
     let address = match request.source.address {
         IpAddr::V4(address) => address.to_ipv6_mapped(),

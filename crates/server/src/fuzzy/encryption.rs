@@ -1,4 +1,4 @@
-//! Encryption state other than key pairs: keys shared with clients, and nonces.
+//! Encryption state other than key pairs, namely the keys shared with clients, and nonces.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -62,7 +62,7 @@ impl Vault {
     }
 }
 
-/// Generates the nonces of replies. They are unique. The probability that one equals a client's nonce is 2^-128.
+/// Generates the nonces of replies. They are unique, and the probability that one equals a client's nonce is 2^-128.
 pub(super) struct Nonces {
     start: [u8; NONCE_START_BYTES],
     count: AtomicU64,

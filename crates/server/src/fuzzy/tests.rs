@@ -94,7 +94,7 @@ impl Site {
         });
         let answered = match step {
             Step::Drop(answered) | Step::Reply(answered) => answered,
-            Step::Check(_) => unreachable!("it was answered"),
+            Step::Check(_) => unreachable!("the request was answered"),
             Step::Change(change) => {
                 let outcomes = service.store.submit(change.events).unwrap();
                 Fuzzy::answer_change(service, &change.waiting, Ok(&outcomes), &mut reply)
@@ -282,7 +282,7 @@ fn what_cannot_be_decrypted_is_dropped() {
     let mut lost = Client::new(2, &Keypair::from_secret([9; 32]));
     let to_nobody = lost.seal(&command(Operation::Check));
     assert_eq!(site.serve(OWN, &to_nobody), (Disposition::Unverified, Vec::new()));
-    // A weak public key, whose shared key is the same with every other key.
+    // A weak public key. Its shared key is the same with every private key.
     let mut weak = client.seal(&command(Operation::Check));
     weak[12..44].fill(0);
     assert_eq!(site.serve(OWN, &weak), (Disposition::Unverified, Vec::new()));
@@ -341,7 +341,7 @@ fn accounts_that_are_not_the_sites_own_are_heard_but_delete_nothing() {
     let write = command(Operation::Write);
     assert!(site.ask_sealed(STRANGER, &mut client, &write).unwrap().is_success());
     assert_eq!(site.ask(OWN, &command(Operation::Stat)), Reply::records(99, 1));
-    // A known text stays unchanged, but the claim counts.
+    // A known text is not changed, but the claim counts.
     site.ask(OWN, &Command { digest: [8; 64], ..write });
     let known = Command { digest: [8; 64], tag: 1, ..write };
     assert!(site.ask_sealed(STRANGER, &mut client, &known).unwrap().is_success());
@@ -363,7 +363,7 @@ fn a_disabled_account_gets_no_answer() {
     let change = AccountChange::Disable(Protocol::Fuzzy, b"friends".to_vec().into());
     site.submit(Event::Account { now: START, change });
     assert_eq!(site.ask_sealed(STRANGER, &mut client, &command(Operation::Check)), None);
-    // An account removed from the configuration may not write either, although its shared key is cached.
+    // An account that was removed from the configuration may not write either, although its shared key is cached.
     site.submit(Event::Account { now: START, change: AccountChange::Enable(Protocol::Fuzzy, (*b"friends").into()) });
     site.settings = Config::default().settings;
     assert_eq!(site.ask_sealed(STRANGER, &mut client, &command(Operation::Check)), None);

@@ -1,7 +1,7 @@
 //! Request bodies and the messages in them.
 //!
-//! The memory of a body is reserved as the body arrives, from a pool shared by all bodies. So no number of bodies,
-//! however long or slow, can exceed the pool.
+//! Memory for a body is reserved as the body arrives, from a pool shared by all bodies. So bodies cannot exceed the
+//! pool, however many, long or slow they are.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ pub(super) struct RequestSubject {
     pub(super) signed: Signed,
     pub(super) sender: Option<String>,
     pub(super) list: Option<String>,
-    /// The permits for its memory.
+    /// The permits for the memory of the body.
     _permits: Vec<OwnedSemaphorePermit>,
 }
 
@@ -91,11 +91,11 @@ pub(super) async fn read_json<T: DeserializeOwned>(http: &Http, request: Request
     serde_json::from_slice(&bytes).map_err(Fault::malformed)
 }
 
-/// Number of text features above which a lookup is expensive. Most messages have fewer.
+/// Maximum number of text features of a cheap lookup. Most messages have fewer.
 const FEATURES_MANY: usize = 4_096;
 
 impl RequestSubject {
-    /// Calls `admit`, and returns its result, if the text is expensive to look up.
+    /// If the text is expensive to look up, calls `admit` and returns its result.
     pub(super) fn ensure_short(&self, admit: impl FnOnce() -> Result<(), Fault>) -> Result<(), Fault> {
         let count = self.signed.features.as_ref().map_or(0, Features::len);
         if count > FEATURES_MANY { admit() } else { Ok(()) }

@@ -1,7 +1,7 @@
 //! The caller of a request and its rights.
 //!
 //! An address in the site's own networks grants only checks, reports and revocations. Everything else requires a token,
-//! or the Unix socket, where the kernel identifies the user.
+//! or a connection over the Unix socket, where the kernel identifies the user.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -158,7 +158,7 @@ impl Caller {
         let on_behalf = on_behalf(&parts.headers, known.as_ref());
         let (reporter, grant, name) = match (known, peer) {
             (Some(token), _) => (holder(&token, &source, key), Grant::of(&token), Some(token.name)),
-            // A proxy at the socket has the rights of its user, but the proxy's clients have none.
+            // A proxy that connects to the socket has the rights of its user, but the proxy's clients have none.
             (None, RemoteEnd::User(user)) if source.is_own => {
                 (local_user(user, key), Grant::of_user(user), Some(format!("user {} on this machine", user.id)))
             }
@@ -167,8 +167,8 @@ impl Caller {
         Ok(Self { settings: Arc::clone(settings), reporter, source, grant, name, note: None, on_behalf })
     }
 
-    /// Returns the reporter of a claim: the caller, or the person named by the caller. All persons named with one token
-    /// form one group, with the token's standing.
+    /// Returns the reporter of a claim: the caller, or the person that the caller named. All persons named with one
+    /// token form one group and have the token's standing.
     pub(super) fn claimant(&self, key: &FingerprintKey) -> Result<Reporter, Fault> {
         match &self.on_behalf {
             OnBehalf::Nobody => Ok(self.reporter),
@@ -213,11 +213,11 @@ impl Caller {
         if is_allowed { Ok(()) } else { Err(Fault::forbidden(needed).for_token(self.name.as_deref())) }
     }
 
-    /// Refuses a request beyond the caller's limit. Own networks have no limit.
+    /// Refuses a request that exceeds the caller's limit. Own networks have no limit.
     pub(super) fn take(&self, kind: Limited, service: &Service) -> Result<(), Fault> {
         let what = match kind {
             Limited::Request | Limited::LongerReply => "requests",
-            Limited::Costly => "messages that the server has to sign: send signatures instead",
+            Limited::Costly => "messages to sign (send signatures instead)",
         };
         let is_admitted = match self.reporter.standing {
             Standing::Stranger => service.admits(&self.source, kind, &self.settings, service.uptime()),
@@ -234,8 +234,8 @@ impl Caller {
         if is_admitted { Ok(()) } else { Err(Fault::limited("reports and revocations")) }
     }
 
-    /// Returns true if the server may learn from the mail that the caller checks: learning is enabled, and the caller
-    /// has the standing `own`.
+    /// Returns true if the server may learn from the mail that the caller checks. This requires that learning is
+    /// enabled and that the caller has the standing `own`.
     pub(super) fn teaches_by_checks(&self) -> bool {
         self.settings.learning.checks && self.reporter.standing == Standing::Own
     }
@@ -246,18 +246,18 @@ impl Caller {
     }
 }
 
-/// Requirement for checks, reports and revocations.
+/// Error detail for callers that may not check, report or revoke.
 const USE_NEEDED: &str = "this requires a token, or an address in the site's own networks without a proxy";
-/// Requirement for teaching good mail.
+/// Error detail for callers that may not teach good mail.
 const LEARN_NEEDED: &str = "only the site's own users may teach good mail: use a token with \
     `standing = \"own\"`, or connect from the site's own networks without a proxy";
-/// Requirement for metrics and statistics.
+/// Error detail for callers that may not read metrics and statistics.
 const MONITOR_NEEDED: &str = "this requires a token with `monitor = true`, or an administrator's token, such as the \
     one in admin.token in the server's data directory (bruit ... --token-file FILE)";
-/// Requirement for the realm.
+/// Error detail for callers that may not read the realm.
 const REALM_NEEDED: &str = "this requires a token with `replica = true`, or an administrator's token, such as the \
     one in admin.token in the server's data directory (bruit ... --token-file FILE)";
-/// Requirement for changes.
+/// Error detail for callers that may not make changes.
 const ADMIN_NEEDED: &str = "this requires an administrator's token, such as the one in admin.token in the \
     server's data directory (bruit ... --token-file FILE)";
 
@@ -277,14 +277,14 @@ impl Grant {
     }
 }
 
-/// Returns the reporter for a user of the Unix socket: an own user, in one group with all other users of the socket.
+/// Returns the reporter for a user of the Unix socket. It is an own user. All users of the socket form one group.
 fn local_user(user: LocalUser, key: &FingerprintKey) -> Reporter {
     let id = key.fingerprint(format!("user:{}", user.id).as_bytes()).high();
     Reporter { id, standing: Standing::Own, group: key.fingerprint(LOCAL_USERS).high() }
 }
 
-/// Returns the reporter for the holder of a token. A token used from an own network has the standing `own`, as accounts
-/// do.
+/// Returns the reporter for the holder of a token. Like an account, a token has the standing `own` if it is used from
+/// an own network.
 fn holder(token: &Token, source: &Source, key: &FingerprintKey) -> Reporter {
     let id = key.fingerprint(format!("token:{}", token.name).as_bytes()).high();
     let standing = match token.standing {
@@ -304,11 +304,12 @@ fn on_behalf(headers: &HeaderMap, token: Option<&Token>) -> OnBehalf {
     if !is_name || fields.next().is_some() {
         return OnBehalf::Malformed;
     }
-    // Ignore case: a capitalized address is the same person.
+    // Ignore case, because a capitalized address means the same person.
     OnBehalf::Person { token: token.name.clone(), name: name.to_lowercase() }
 }
 
-/// Returns a person's reporter ID. The hash includes the lengths, so that ("a", "bc") and ("ab", "c") differ.
+/// Returns a person's reporter ID. The hash includes the lengths, so that ("a", "bc") and ("ab", "c") have different
+/// IDs.
 fn person_id(token: &str, name: &str, key: &FingerprintKey) -> u64 {
     key.fingerprint(format!("person:{}:{token}:{name}", token.len()).as_bytes()).high()
 }
@@ -323,7 +324,7 @@ fn shown_token(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Fault> {
     Ok(Some(sha256(shown.trim().as_bytes())))
 }
 
-/// Returns the token with this hash. Comparing hashes leaks nothing about tokens through timing.
+/// Returns the token with this hash. Comparing hashes instead of tokens leaks nothing through timing.
 fn known(hash: &[u8; 32], admin: &AdminToken, settings: &Settings) -> Result<Token, Fault> {
     if admin.is(hash) {
         return Ok(AdminToken::as_token(*hash));

@@ -1,4 +1,4 @@
-//! Reports and revocations. They are events for the store, and are acknowledged once they are on disk.
+//! Reports and revocations. They are submitted to the store as events, and acknowledged once they are on disk.
 
 use bruit_engine::event::{By, Event};
 use bruit_engine::message::claim_events;
@@ -15,7 +15,7 @@ use crate::service::Service;
 /// Submits events and waits until they are on disk.
 pub(super) async fn submit(http: &Http, events: Vec<Event>) -> Result<Vec<Outcome>, Fault> {
     let (sender, receiver) = oneshot::channel();
-    // The caller may have disconnected, which does not matter.
+    // Ignore the result, because the caller may have disconnected.
     http.service.store.submit_with(events, move |result| drop(sender.send(result)));
     let result = receiver.await.map_err(|_| Fault::stopping())?;
     http.service.note(&result);
@@ -75,7 +75,7 @@ fn add(claimed: &mut Claimed, count: u32, outcome: &Outcome) -> Option<Refusal> 
     }
 }
 
-/// Returns the events of a claim, given the current books, or none if nothing can be claimed.
+/// Returns the events of a claim, given the current books. There are none if nothing can be claimed.
 pub(super) fn prepare(service: &Service, asked: &RequestSubject, claim: Claim, by: By) -> Vec<Event> {
     let events = service.store.check(|engine| claim_events(engine, &asked.signed, claim, by));
     let has_claim = events.iter().any(|event| matches!(event, Event::Claim { .. }));

@@ -39,7 +39,7 @@ const FIELDS_MAX: usize = 64;
 /// Maximum lifetime of a connection.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Time for a connection to finish its request when it must close.
+/// Time that a connection has to finish its request when it must close.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time limit of a TLS handshake.
@@ -66,7 +66,7 @@ pub(crate) async fn serve_secure(connection: Connection, service: Arc<Service>, 
         handshake = timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(certificate.config()).accept(stream)) => handshake,
         () = permit.ended() => return,
     };
-    // A client without TLS cannot be answered.
+    // A client that does not speak TLS cannot be answered.
     if let Ok(Ok(stream)) = handshake {
         serve_stream(stream, permit, stop, router, peer).await;
     }
@@ -96,8 +96,8 @@ async fn is_heard(connection: &Connection) -> bool {
     }
 }
 
-/// Serves a stream to its end. Each request carries two extensions: `known` identifies the client, and handlers use
-/// `permit` to record the class that the caller has proven.
+/// Serves a stream to its end. Each request carries two extensions. `known` identifies the client, and handlers record
+/// in `permit` which class the caller has proven.
 pub(crate) async fn serve_stream<S, K>(
     stream: S,
     permit: Arc<Permit>,
@@ -126,7 +126,7 @@ pub(crate) async fn serve_stream<S, K>(
     builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
     builder.max_header_size(HEADER_BYTES_MAX).max_headers(FIELDS_MAX);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    // Ignore connection errors: the client causes them, and there is no one to report them to.
+    // Ignore connection errors. The client causes them, and there is no one to report them to.
     tokio::select! {
         _ = connection.as_mut() => return,
         () = permit.ended() => return,

@@ -1,8 +1,8 @@
 //! Counts a message's recipients, alone or as part of a check.
 //!
-//! Both work like DCC's reports: they submit an event to the store, weighted by the caller's standing and subject to
-//! its limits and quotas. If nothing can be counted, a check is still answered, with the reason. A count alone is
-//! refused if the message has no signature that can be counted, or too many.
+//! Both work like DCC's reports. They submit an event to the store, weighted by the caller's standing and subject to
+//! its limits and quotas. If nothing can be counted, a check is still answered, and the reply has the reason. A request
+//! that only counts is refused if the message has no signature that can be counted, or too many.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use crate::duplicates::{Duplicates, FirstCopy};
 use crate::metrics::Disposition;
 use crate::service::{Service, signatures};
 
-/// Time for which requests with an idempotency key are remembered. A restart, or too many requests, shortens it.
+/// Time for which requests with an idempotency key are remembered. A restart or too many requests can shorten it.
 pub(super) const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The query options of a check or count.
@@ -181,7 +181,7 @@ async fn submit(http: &Http, caller: &Caller, event: Event, wanted: &Wanted) -> 
     let (sender, receiver) = oneshot::channel();
     let counts = Arc::clone(&http.counts);
     service.store.submit_with(vec![event], move |result| {
-        // Record the result even if the caller has disconnected: it will retry.
+        // Record the result even if the caller has disconnected, because it will retry.
         if let Some(identity) = identity {
             remember(&counts, identity, &result);
         }

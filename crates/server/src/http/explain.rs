@@ -1,4 +1,4 @@
-//! Explanations: all evidence about the signatures of a message.
+//! Explanations of verdicts: all evidence about the signatures of a message.
 
 use bruit_engine::signature::fingerprint_of;
 use bruit_engine::trust::{Assessment, Level};

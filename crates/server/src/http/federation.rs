@@ -16,7 +16,7 @@ use crate::metrics::Disposition;
 
 type ReplicaOfferQuery = Result<Query<OfferQuery>, axum::extract::rejection::QueryRejection>;
 
-/// Refuses strangers even if anyone may check: the federation paths expose the complete books.
+/// Refuses strangers even if anyone may check, because the federation paths expose the complete books.
 fn require_replica(caller: &Caller) -> Result<Reader, Fault> {
     caller.require(Right::Check)?;
     if caller.is_stranger() {

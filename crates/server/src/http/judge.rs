@@ -24,7 +24,7 @@ pub(super) struct Judgement {
     pub(super) is_learnable: bool,
 }
 
-/// Judges a message. With at least `bulk_threshold` recipients, it is bulk.
+/// Judges a message. It is bulk if it has at least `bulk_threshold` recipients.
 pub(super) fn check(engine: &Engine, asked: &RequestSubject, bulk_threshold: u32, note: Option<&Note>) -> Judgement {
     let signed = &asked.signed;
     let evidence = engine.check_message(signed, &mut CheckScratch::default());

@@ -1,9 +1,9 @@
-//! The server's names, and protection against pages of other sites.
+//! The server's names, and protection against requests from pages of other sites.
 //!
-//! Callers from the site's own networks are own users, so a page of another site could use any browser there to make
-//! requests as an own user. A request must therefore address the server by IP address or by one of its own names, which
-//! excludes pages that use a rebound DNS name. A request that a browser sends for a page of another site is refused,
-//! too.
+//! Callers from the site's own networks are own users. So a page of another site that is open in a browser there could
+//! make requests as an own user. A request must therefore address the server by its IP address or by one of its own
+//! names. This excludes pages whose DNS name was rebound to the server's address. Requests that a browser sends for a
+//! page of another site are refused, too.
 
 use std::fs;
 use std::net::IpAddr;
@@ -15,10 +15,10 @@ use super::fault::Fault;
 /// The header in which browsers state whether a request comes from a page of the same site.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Maximum length of a refused name in the error message.
+/// Maximum length to which a refused name is shown in the error message.
 const SHOWN_CHARS_MAX: usize = 80;
 
-/// The file that may contain further names of this machine.
+/// The file that may list further names of this machine.
 const HOSTS_FILE: &str = "/etc/hosts";
 
 /// Returns the names of this machine: its host name, the part before the first dot, and the names on the same line of
@@ -43,7 +43,8 @@ fn names_beside(name: &str, hosts: &str) -> Vec<String> {
     names
 }
 
-/// Rejects host names that are not the server's. IP addresses are safe, because a DNS name cannot look like one.
+/// Rejects host names that are not the server's own. IP addresses are accepted, because a DNS name cannot look like
+/// one.
 pub(super) fn check_host(headers: &HeaderMap, own: &[String]) -> Result<(), Fault> {
     for value in headers.get_all(HOST) {
         let host = value.to_str().map(host_of).unwrap_or_default();
@@ -67,7 +68,7 @@ pub(super) fn is_localhost(host: &str) -> bool {
     host.eq_ignore_ascii_case("localhost")
 }
 
-/// Returns the host that a request names, without port and brackets, if it names exactly one.
+/// Returns the host that a request addresses, without port and brackets, if it names exactly one host.
 pub(super) fn named_host(headers: &HeaderMap) -> Option<&str> {
     let mut named = headers.get_all(HOST).iter();
     let host = named.next()?.to_str().ok().map(host_of)?;

@@ -26,7 +26,7 @@ struct NoteData {
 #[derive(Clone, Debug)]
 pub(crate) struct Reason {
     pub(crate) text: String,
-    /// The name of the caller's token, if the token is known but lacks the right.
+    /// The name of the caller's token, attached if the token is known but lacks the right.
     pub(crate) token: Option<Box<str>>,
 }
 
@@ -34,7 +34,7 @@ impl Note {
     /// Starts a note if requests are logged.
     pub(crate) fn begin(request: &mut Request) -> Option<Self> {
         let note = log::is_on().then(Self::default)?;
-        // Omit the query, because it may contain anything. Paths are harmless: unknown ones are refused.
+        // Omit the query, because it may contain anything. Paths are harmless, because unknown ones are refused.
         note.change(|noted| noted.described.operation = format!("{} {}", request.method(), request.uri().path()));
         request.extensions_mut().insert(note.clone());
         Some(note)

@@ -1,8 +1,8 @@
 //! The source of a request, which may have passed through a proxy.
 //!
-//! A proxy on this machine or in an own network could make everyone on the Internet an own user. A request that may
-//! have passed through a proxy is therefore treated as a stranger's, unless the operator trusts the proxy. A trusted
-//! proxy names its client in `X-Forwarded-For` or `Forwarded`.
+//! A proxy on this machine or in an own network could make everyone on the Internet an own user. Therefore, a request
+//! that may have passed through a proxy is treated as a stranger's request, unless the operator trusts the proxy. A
+//! trusted proxy names its client in `X-Forwarded-For` or `Forwarded`.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -44,8 +44,8 @@ pub(super) fn source(ends: Ends, version: Version, headers: &HeaderMap, settings
     }
 }
 
-/// Returns true if no proxy can have forwarded a request: proxies speak HTTP/1.0, add headers, or keep the name that
-/// the client used.
+/// Returns true if no proxy can have forwarded a request. A proxy would speak HTTP/1.0, add headers, or keep the name
+/// that its client used.
 fn is_direct(ends: Ends, version: Version, headers: &HeaderMap) -> bool {
     let is_modern = version >= Version::HTTP_11;
     is_modern
@@ -88,8 +88,8 @@ fn is_of_proxy(name: &HeaderName) -> bool {
     is_usual || name.starts_with("x-forwarded-")
 }
 
-/// Returns the client named by trusted proxies. Returns `None` if both headers are present and disagree, because
-/// the proxy wrote only one of them.
+/// Returns the client that trusted proxies name. Returns `None` if both headers are present and disagree, because a
+/// proxy writes only one of them.
 fn client(headers: &HeaderMap, proxies: &[IpNet]) -> Option<IpAddr> {
     let by_x = headers.contains_key(&X_FORWARDED_FOR).then(|| nearest(&listed(headers, &X_FORWARDED_FOR)?, proxies));
     let by_standard = headers.contains_key(header::FORWARDED).then(|| nearest(&forwarded(headers)?, proxies));
@@ -100,8 +100,8 @@ fn client(headers: &HeaderMap, proxies: &[IpNet]) -> Option<IpAddr> {
     }
 }
 
-/// Returns the rightmost address that does not belong to a trusted proxy. The client could have forged the addresses
-/// to its left.
+/// Returns the rightmost address that does not belong to a trusted proxy. The client could have forged any address to
+/// the left of it.
 fn nearest(hops: &[&str], proxies: &[IpNet]) -> Option<IpAddr> {
     let mut client = None;
     for hop in hops.iter().rev().take(HOPS_MAX) {
@@ -129,7 +129,8 @@ fn forwarded(headers: &HeaderMap) -> Option<Vec<&str>> {
     Some(listed(headers, &header::FORWARDED)?.into_iter().map(for_of).collect())
 }
 
-/// Returns true if a separator is quoted or a quote is not closed: the client may have forged an element.
+/// Returns true if a separator is quoted or a quote is not closed. In both cases, the client may have forged an
+/// element.
 fn is_ambiguous(field: &str) -> bool {
     let (mut is_quoted, mut is_escaped) = (false, false);
     for character in field.chars() {

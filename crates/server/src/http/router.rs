@@ -65,7 +65,7 @@ async fn count_request(State(http): State<Http>, mut request: Request, next: Nex
     response
 }
 
-/// Returns the source address of a request; behind a trusted proxy, the address that the proxy names.
+/// Returns the source address of a request. Behind a trusted proxy, this is the address that the proxy names.
 pub(super) fn source(request: &Request, http: &Http) -> IpAddr {
     let Some(peer) = request.extensions().get::<RemoteEnd>() else { return IpAddr::V4(Ipv4Addr::UNSPECIFIED) };
     source_of(*peer, request.version(), request.headers(), &http.service.settings()).address
@@ -154,8 +154,8 @@ async fn health(_caller: Caller) -> StatusCode {
     StatusCode::NO_CONTENT
 }
 
-/// Responds with 204 if the server is healthy, with 200 and the conditions if it is degraded but accepts reports, and
-/// otherwise with 503.
+/// Responds with 204 if the server is healthy. If it is degraded but accepts reports, responds with 200 and the
+/// conditions. Otherwise responds with 503.
 async fn ready(State(http): State<Http>, _caller: Caller) -> Result<Response, Fault> {
     let conditions = http.service.health.conditions();
     let severe: Vec<String> = conditions

@@ -1,4 +1,4 @@
-//! The whitelists: senders by address or domain, and signatures by keyed hash.
+//! The whitelists: senders, by address or domain, and signatures, by keyed hash.
 
 use bruit_engine::Engine;
 use bruit_engine::signature::fingerprint_of;
@@ -21,7 +21,7 @@ pub(super) fn page(engine: &Engine, offset: u64) -> Whitelist {
     }
 }
 
-/// Describes an entry for the audit trail. A few digits are enough to identify a signature.
+/// Describes an entry for the audit trail. For a signature, a few digits are enough.
 pub(super) fn subject(entry: &WhitelistEntry) -> String {
     match entry {
         WhitelistEntry::Sender(pattern) => format!("sender {pattern}"),

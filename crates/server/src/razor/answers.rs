@@ -40,15 +40,15 @@ pub(super) struct Responder {
     scratch: CheckScratch,
     fingerprints: Vec<Fingerprint>,
     verdicts: Vec<Verdict>,
-    /// The result of the current request. If its signatures have different results, the first in [`Disposition::ALL`]
-    /// counts.
+    /// The result of the current request. If its signatures have different results, the one that comes first in
+    /// [`Disposition::ALL`] counts.
     answered: AtomicUsize,
     /// The account as it was at login. The session ends if the account has since been changed, removed or registered
     /// again.
     session: Option<Account>,
 }
 
-/// The reporter of a claim, or the error if the caller may not make it.
+/// The reporter of a claim, or the error if the caller may not make the claim.
 type Claimant = Result<Reporter, ErrorCode>;
 
 impl Responder {
@@ -133,7 +133,7 @@ impl Responder {
         self.verdicts.iter().map(|verdict| opinion(verdict, self.settings.razor.confidence)).collect()
     }
 
-    /// Counts one recipient of each part if the caller may report, without waiting for the disk.
+    /// If the caller may report, counts one recipient of each part, without waiting for the disk.
     fn count_recipient(&self, signatures: &[Signature], reporter: Reporter) {
         let may_report = self.settings.razor.rights.report.includes(reporter.standing);
         let parts = signatures.iter().zip(&self.fingerprints).filter(|(one, _)| one.scheme() == Scheme::RazorE4);
@@ -158,7 +158,8 @@ impl Responder {
         });
     }
 
-    /// Counts reports of signatures that are listed in the current generation, and requests the mails for the others.
+    /// Counts the reports of signatures that are listed in the current generation, and requests the mails for the
+    /// others.
     async fn report(&self, signatures: &[Signature], user: Option<&[u8]>) -> Vec<Reply> {
         let by = match self.claimant(user, Claim::Report, signatures.len()) {
             Ok(reporter) => By { now: self.service.now(), reporter },
@@ -230,8 +231,8 @@ impl Responder {
         refused(ErrorCode::LIMITED, Disposition::Limited)
     }
 
-    /// Returns the reporter: the account, if it is unchanged since login, or else the network. Returns `None` if the
-    /// session is over.
+    /// Returns the reporter. This is the account of a session, if it is unchanged since login, and the network of an
+    /// anonymous client. Returns `None` if the session is over.
     fn reporter(&self, user: Option<&[u8]>) -> Option<Reporter> {
         let key = &self.service.key;
         let Some(user) = user else { return Some(self.source.reporter(key)) };
@@ -280,7 +281,7 @@ impl Responder {
             Ok(credential) => credential,
             Err(error) => return self.refuse(not_a_credential(&error), Disposition::Refused),
         };
-        // Check this limit last, so that only valid registrations use it up: all networks share it.
+        // Check this limit last, so that only valid registrations count towards it. All networks share it.
         if !self.admits_registration() {
             return self.refuse(ErrorCode::LIMITED, Disposition::Limited);
         }
@@ -310,7 +311,7 @@ impl Responder {
     }
 
     async fn verify(&mut self, user: &[u8], challenge: &[u8], response: &[u8]) -> Reply {
-        // Verify after the engine is unlocked: the hashes take longer than a lookup.
+        // Verify after the engine is unlocked, because the hashes take longer than a lookup.
         let account =
             self.service.store.check(|engine| engine.accounts().get(accounts::Protocol::Razor, user).cloned());
         self.session = verified(account, challenge, response);
@@ -452,7 +453,7 @@ const fn not_registered(refusal: Refusal) -> ErrorCode {
     }
 }
 
-/// Returns the account if it is enabled and the response proves its password. It takes equally long if there is no
+/// Returns the account if it is enabled and the response proves its password. Takes equally long if there is no such
 /// account.
 fn verified(account: Option<Account>, challenge: &[u8], response: &[u8]) -> Option<Account> {
     let account = account.filter(|account| account.enabled);

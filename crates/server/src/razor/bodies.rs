@@ -11,10 +11,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Free allowance of each connection.
 pub(super) const FREE_BYTES: usize = 8 << 10;
 
-/// Maximum memory beyond the allowances, for all connections from own networks together.
+/// Maximum memory beyond the free allowances, for all connections from own networks together.
 const OWN_BYTES_MAX: usize = 32 << 20;
 
-/// Maximum memory beyond the allowances, for all other connections together.
+/// Maximum memory beyond the free allowances, for all other connections together.
 const STRANGERS_BYTES_MAX: usize = 16 << 20;
 
 /// The two pools of memory for reported mails.
@@ -42,7 +42,7 @@ impl Bodies {
         Self { own: Arc::new(Semaphore::new(own)), strangers: Arc::new(Semaphore::new(strangers)) }
     }
 
-    /// Creates the record of the memory held by one connection, which is none at first.
+    /// Creates the record of one connection. It holds no memory at first.
     pub(super) fn held(&self, is_own: bool) -> HeldMemory {
         HeldMemory { pool: Arc::clone(if is_own { &self.own } else { &self.strangers }), permit: None }
     }

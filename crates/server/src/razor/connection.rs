@@ -1,4 +1,4 @@
-//! One Razor connection: reads bytes, performs actions, and sends each reply with one write.
+//! Serves one Razor connection: reads bytes, performs actions, and sends each reply with one write.
 //!
 //! A client is disconnected if it is silent for [`SILENCE_MAX`] or needs more than [`REQUEST_MAX`] for one request. An
 //! idle connection holds no buffer.
@@ -26,7 +26,7 @@ pub(super) const SILENCE_MAX: Duration = Duration::from_secs(15);
 /// Time limit from the first to the last byte of a request.
 pub(super) const REQUEST_MAX: Duration = Duration::from_secs(60);
 
-/// Number of bytes read at once. Only reports are longer.
+/// Number of bytes read at once. Only reports are longer than this.
 const READ_BYTES: usize = 4 * 1024;
 
 /// Serves a connection to its end.
@@ -167,7 +167,7 @@ mod tests {
 
     const GREETING_BYTES: usize = b"a=cg&ep4=7542-10&sn=C&srl=1\r\n".len();
 
-    /// A connection being served, and its start time. The simulated time advances while every task waits.
+    /// A connection that is being served, and its start time. Simulated time advances while all tasks wait.
     struct Served {
         client: TcpStream,
         task: JoinHandle<io::Result<()>>,

@@ -34,8 +34,8 @@ pub(crate) struct Recipients {
 }
 
 impl Recipients {
-    /// Returns one recipient if the caller may report and is not a stranger: recipients of strangers are not counted.
-    /// `identity` is the part that copies of the request have in common, apart from their source.
+    /// Returns one recipient if the caller may report and is not a stranger, because strangers' recipients are not
+    /// counted. `identity` is the part of the request, apart from its source, that is the same in all copies.
     pub(crate) fn one(
         request: &Request<'_>,
         report: Who,
@@ -60,7 +60,7 @@ pub(crate) struct Places {
     bulk: Range<usize>,
 }
 
-/// The results for the signatures of one request, in the order they were added.
+/// The results for the signatures of one request, in the order in which they were added.
 #[derive(Clone, Copy)]
 pub(crate) struct Found<'b> {
     pub(crate) verdicts: &'b [Verdict],

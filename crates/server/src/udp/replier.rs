@@ -54,7 +54,7 @@ impl<P: Datagrams> Replier<P> {
         metrics.add(&tally, received.elapsed());
     }
 
-    /// Remembers which checks were counted. A check whose count failed may be counted when it is repeated.
+    /// Remembers which checks were counted. If counting failed, the check may be counted when it is repeated.
     fn settle(&self, counts: &[Fingerprint], result: &Result<Vec<Outcome>, SubmitError>) {
         for (at, request) in counts.iter().enumerate() {
             match result.as_ref().ok().and_then(|outcomes| outcomes.get(at)) {
@@ -83,8 +83,8 @@ impl<P: Datagrams> Replier<P> {
         write_line::<P>(change, answered, || Some(describe(error)));
     }
 
-    /// Queues a reply. Outside own networks, a reply may be up to twice as long as the request, because the limits on
-    /// claims prevent amplification. Longer replies are dropped.
+    /// Queues a reply. A reply to a source outside own networks may be up to twice as long as the request, because the
+    /// limits on claims prevent amplification. A longer reply is dropped.
     fn reply(&mut self, change: &SubmittedChange<P::Pending>, answered: Disposition, tally: &mut Tally) {
         let written = self.outbox.written();
         let is_allowed = change.bytes_max.is_none_or(|bytes| written <= 2 * bytes);

@@ -17,12 +17,12 @@ use socket2::{Domain, Protocol, Type};
 /// Maximum number of datagrams in a batch.
 pub(crate) const BATCH: usize = 64;
 
-/// Maximum length of a datagram: the limit of Pyzor's server. Datagrams of the other protocols are far shorter. A
-/// longer datagram is truncated.
+/// Maximum length of a datagram, equal to the limit of Pyzor's server. Datagrams of the other protocols are far
+/// shorter. A longer datagram is truncated.
 pub(crate) const DATAGRAM_BYTES_MAX: usize = 8_192;
 
-/// Size of a receive buffer. If it were a power of two, all datagrams would begin in the same set of the processor's
-/// cache.
+/// Size of a receive buffer. It is not a power of two, because all datagrams would then begin in the same set of the
+/// processor's cache.
 const BUFFER_BYTES: usize = DATAGRAM_BYTES_MAX + 64;
 
 /// Size of the kernel's receive buffer, which holds datagrams while a batch is processed.
@@ -197,7 +197,7 @@ impl Outbox {
         let mut from = 0;
         while let Some(local) = self.locals.get(from) {
             let alike = self.locals.iter().skip(from).take(BATCH).take_while(|other| *other == local).count();
-            // Skip a reply that the system refuses, and retry the replies after it.
+            // Skip a reply that the system refuses, and try the replies after it again.
             from += self.send_alike(socket, from, alike).unwrap_or(1).max(1);
         }
         self.bytes.clear();

@@ -107,7 +107,7 @@ impl<P: Datagrams> Worker<P> {
         self.answer_checks();
         self.round.outbox.send(&self.shared.socket);
         let metrics = self.shared.service.metrics.of(P::PROTOCOL);
-        // Add only checks here: changes are counted when they are answered.
+        // Add only checks here, because changes are counted when they are answered.
         metrics.add(&std::mem::take(&mut self.round.tally), received.elapsed());
         self.submit(received);
         self.submit_recipients(received);
@@ -148,7 +148,7 @@ impl<P: Datagrams> Worker<P> {
             }
             round.checks = checks;
         });
-        // Answer after the engine is unlocked: the answer to a change may lock it.
+        // Answer after the engine is unlocked, because the answer to a change may lock it again.
         for (at, Repeat { waiting, outcomes, described }) in std::mem::take(&mut round.repeats) {
             let Some((peer, packet)) = inbox.datagram(at) else { continue };
             P::answer_change(service, &waiting, Ok(&outcomes), round.outbox.space());
@@ -169,7 +169,7 @@ impl<P: Datagrams> Worker<P> {
         self.shared.under_way.fetch_add(changes.len(), Ordering::Relaxed);
         let completed = self.completed.clone();
         self.shared.service.store.submit_with(events, move |result| {
-            // Cannot fail: the replier outlives all workers.
+            // Cannot fail, because the replier outlives all workers.
             let _ = completed.send(CompletedBatch { changes, counts: Vec::new(), result, received });
         });
     }
@@ -190,7 +190,7 @@ impl<P: Datagrams> Worker<P> {
 }
 
 impl<P: Datagrams> Round<P> {
-    /// Processes one datagram up to the lookup of its signatures, which is done later for the whole batch.
+    /// Processes one datagram up to the lookup of its signatures. The lookup is done later for the whole batch.
     fn take(&mut self, protocol: &mut P, shared: &Shared, at: usize, peer: &DatagramSource, request: &Request<'_>) {
         if !request.service.admits(&request.source, Limited::Request, request.settings, request.uptime) {
             return self.note(protocol, request, None, Disposition::Limited, Some(TOO_MANY_REQUESTS));
@@ -267,8 +267,9 @@ impl<P: Datagrams> Round<P> {
         under_way < most && service.admits_claims(reporter, source, signatures(events), settings, *uptime)
     }
 
-    /// Queues a reply. A reply longer than the request is dropped if a stranger exceeds the limit on such replies: the
-    /// address may be forged, and a victim would receive them. Returns the result to count, and the reason for a drop.
+    /// Queues a reply. Drops it if it is longer than the request and a stranger exceeds the limit on such replies,
+    /// because a forged address may be a victim's. Returns the result to count, and the reason if the reply was
+    /// dropped.
     fn reply(
         &mut self,
         peer: &DatagramSource,
