@@ -190,7 +190,8 @@ pub struct RazorSettings {
     pub ep4: Vec<Ep4>,
     /// The parameters sent to clients, with their revision. Clients fetch them again when the revision rises.
     pub terms: Arc<Terms>,
-    /// Host names of the server for clients. If none is set, clients are sent the address that they connected to.
+    /// Host names of the server for clients. If none is set, the server sends clients the address that they connected
+    /// to.
     pub servers: Option<ServerList>,
     /// True if each check counts one recipient.
     pub count_checks: bool,

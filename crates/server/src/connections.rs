@@ -321,7 +321,7 @@ impl ConnectionState {
         Class::ALL.get(self.class.load(Ordering::Relaxed) as usize).copied()
     }
 
-    /// Returns the time since the last activity. Returns `None` while a request is in progress, for up to [`BUSY_MAX`].
+    /// Returns the time since the last activity. While a request is in progress, returns `None` for up to [`BUSY_MAX`].
     fn idle(&self, now: Duration) -> Option<Duration> {
         let idle = now.saturating_sub(Duration::from_millis(self.active_ms.load(Ordering::Relaxed)));
         let is_busy = self.requests.load(Ordering::Relaxed) > 0;

@@ -1,4 +1,5 @@
-//! Large numbers of strangers do not lock out known callers, and their connections cost little memory.
+//! Tests with large numbers of strangers. They must not lock out known callers, and their connections must cost little
+//! memory.
 
 mod common;
 
@@ -17,14 +18,14 @@ use socket2::{Domain, SockAddr, Socket, Type};
 const TOKEN: &str = "a token of more than sixteen bytes";
 const PEER: [u8; 32] = [3; 32];
 
-/// Number of idle connections. They come from so many networks that none reaches its own limit.
+/// Number of idle connections. They come from so many networks that no network reaches its limit.
 const CROWD: usize = 2_000;
 const PER_NETWORK: usize = 31;
 
 /// Time limit for a known caller's request.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Memory of a silent connection, and of one with half a request, as stated in docs/operators/sizing.md.
+/// Memory of a silent connection and of one with half a request, as stated in docs/operators/sizing.md.
 const SILENT_BYTES_MAX: u64 = 12 << 10;
 const WAITING_BYTES_MAX: u64 = 32 << 10;
 

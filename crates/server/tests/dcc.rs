@@ -1,4 +1,5 @@
-//! DCC from a datagram to the clearinghouse and back: captured frames, and a client that signs and verifies.
+//! Tests of DCC from a datagram to the clearinghouse and back, with captured frames, and with a client that signs and
+//! verifies.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use tempfile::TempDir;
 const CLIENT: u32 = 32_768;
 const SERVER: u32 = 1_001;
 
-/// The settings that the captured frames require. No other protocol listens. Loopback is an own network by default.
+/// The settings that the captured frames require. All other protocols are off. Loopback is an own network by default.
 const CONFIG: &str = r#"
 memory = "64MiB"
 [razor]
@@ -197,7 +198,7 @@ fn hexadecimal(digits: &str) -> Vec<u8> {
     digits.as_bytes().chunks(2).map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-/// Returns the captured reply as this server sends it: without reputations, and with a matching signature.
+/// Returns the captured reply as this server would send it, i.e. without reputations and with a matching signature.
 fn without_reputation(captured: &[u8]) -> Vec<u8> {
     let mut frame = captured[..captured.len() - SIGNATURE_BYTES].to_vec();
     let length = frame.len();
@@ -375,7 +376,7 @@ fn many_may_be_said_from_some_number_on() {
     assert_eq!(client.query(&message(1)), of_text(Count::TOO_MANY, Count::TOO_MANY));
 }
 
-/// Whitelists the text of message 1 and the address of message 2; the text of message 3 is always spam.
+/// Whitelists the text of message 1 and the address of message 2. The text of message 3 is always spam.
 fn whitelist(folder: &Path) -> PathBuf {
     let sum = |digits: &str| [digits; 4].join(" ");
     let (one, two, three) = (sum("01010101"), sum("02020202"), sum("03030303"));
@@ -442,6 +443,6 @@ fn rubbish_is_met_with_silence() {
     }
     client.socket.send(b"").unwrap();
     client.socket.send(&[0xff; 2000]).unwrap();
-    // The first reply answers the last request.
+    // The malformed datagrams get no replies, so the first reply answers the last request.
     assert!(is_ok(&client.ask(&Ask::Nop)));
 }

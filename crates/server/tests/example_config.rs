@@ -1,4 +1,4 @@
-//! The commented example configuration is correct: every key exists, and every value is the default.
+//! Tests of the commented example configuration. Every key must exist, and every value must be the default.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use bruit_server::Config;
 use bruit_server::config::Token;
 
 fn example() -> String {
-    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bruit.toml")).expect("the example is there")
+    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bruit.toml")).expect("the example file exists")
 }
 
-/// Returns the example with its settings uncommented: lines that begin with `#` and a key or a table.
+/// Returns the example with its settings uncommented. These are the lines that begin with `#` and a key or a table.
 fn uncommented() -> String {
     let is_setting = |line: &str| line.starts_with('#') && !line.starts_with("# ") && line.len() > 1;
     let line = |line: &str| if is_setting(line) { line[1..].to_owned() } else { line.to_owned() };
@@ -20,7 +20,7 @@ fn uncommented() -> String {
 
 #[test]
 fn the_example_as_it_stands_is_the_defaults() {
-    let config = Config::parse(&example()).expect("the example can be used");
+    let config = Config::parse(&example()).expect("the example is valid");
     assert_eq!(format!("{config:?}"), format!("{:?}", Config::default()));
 }
 
@@ -83,7 +83,7 @@ fn other_servers_and_the_broker_of_the_example_have_their_defaults() {
         "[[peers]]\nname = \"{name}\"\nkey = \"{key}\"\nrelation = \"peer\"\nurl = \"{url}\"\n\
          [nats]\nurl = \"nats://127.0.0.1:4222\""
     );
-    let usual = Config::parse(&least).expect("no more is needed");
+    let usual = Config::parse(&least).expect("these settings are enough");
     assert_eq!(config.settings.peers, usual.settings.peers);
     let broker = config.federation.broker.expect("a broker");
     let usual = usual.federation.broker.expect("a broker");

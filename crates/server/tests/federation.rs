@@ -1,4 +1,5 @@
-//! Access of other servers and replicas to a server: over TLS by key, and over plain HTTP by source address.
+//! Tests of the access of other servers and replicas. It is granted over TLS by key, and over plain HTTP by source
+//! address.
 
 mod common;
 
@@ -309,7 +310,7 @@ fn a_server_is_founded_in_the_realm_of_another_and_keeps_it() {
     let text = format!("realm = {:?}\n", realm.to_str().unwrap());
     let other = tempfile::TempDir::new().unwrap();
     let server = start_in(other.path(), &text);
-    assert_ne!(server.key().public(), running.server.key().public(), "a realm is shared, a key is not");
+    assert_ne!(server.key().public(), running.server.key().public(), "servers share a realm, but not a key");
     assert!(other.path().join(NODE_KEY_FILE).exists());
     let founding = |directory: &std::path::Path| bruit_store::Founding::read(directory).unwrap().unwrap();
     assert_eq!(founding(other.path()).realm, founding(running.directory.path()).realm);
@@ -335,5 +336,5 @@ fn a_server_is_founded_in_the_realm_of_another_and_keeps_it() {
 }
 
 fn refusal(config: &Config, directory: &std::path::Path) -> ServeError {
-    Server::start(config, directory, &mut |_| {}).err().expect("it does not start")
+    Server::start(config, directory, &mut |_| {}).err().expect("the server does not start")
 }

@@ -1,4 +1,4 @@
-//! A peer that signs invalid segments wastes its own bandwidth, and nothing is written to disk.
+//! Test of a peer that signs invalid segments. It wastes only its own bandwidth, and nothing is written to disk.
 
 mod common;
 
@@ -129,14 +129,18 @@ fn rubbish_is_refused_before_it_is_written_and_charged_to_its_origin() {
     let http = victim.listening().iter().find(|listening| listening.protocol == "http").unwrap().address;
     let before = journal_bytes(directory.path());
     let (began, mut peers) = (Instant::now(), Peers::default());
-    // Both chains are requested three times: at once, after a second, and after two more.
+    // Both chains are requested three times: immediately, after one second, and after two more.
     while peers.peers.first().is_none_or(|peer| peer.bytes_refused < 3 * rubbish_bytes) {
         assert!(began.elapsed() < PATIENCE, "{peers:?}");
         thread::sleep(Duration::from_millis(100));
         peers = serde_json::from_str(&get(http, "/v1/peers")).unwrap();
     }
     let grown = journal_bytes(directory.path()) - before;
-    assert!(grown < 4 << 10, "{grown} bytes of journal for {} bytes of rubbish", peers.peers[0].bytes_refused);
+    assert!(
+        grown < 4 << 10,
+        "{grown} bytes were written to the journal for {} bytes of invalid segments",
+        peers.peers[0].bytes_refused
+    );
     let (state, reason) = (&peers.peers[0].state, peers.peers[0].reason.as_deref().unwrap_or_default());
     assert!(state == "refused" && reason.contains("its entries are malformed"), "{peers:?}");
     assert!(peers.peers[0].refused.iter().any(|refused| refused.reason == "payload"), "{peers:?}");

@@ -1,4 +1,5 @@
-//! Only the owner may read the files of a server, regardless of the umask and the mode of the directory.
+//! Tests of file modes. Only the owner may read a server's files, regardless of the umask and the mode of the
+//! directory.
 
 mod common;
 
@@ -27,7 +28,7 @@ fn assert_private(directory: &Path) {
     let open: Vec<_> = modes.iter().filter(|(_, is_dir, mode)| *mode != if *is_dir { 0o700 } else { 0o600 }).collect();
     assert!(open.is_empty(), "{open:?}");
     for name in ["realm.bruit", "node.key", "fuzzy.key", "lock", "shelf", "journal-"] {
-        assert!(modes.iter().any(|(path, ..)| path.contains(name)), "{name} is not there");
+        assert!(modes.iter().any(|(path, ..)| path.contains(name)), "{name} is missing");
     }
 }
 

@@ -120,7 +120,7 @@ impl Client {
 }
 
 fn signed(part: &[u8]) -> PartSignatures {
-    sign_part(part, &Ep4::default()).expect("something to sign")
+    sign_part(part, &Ep4::default()).expect("the part can be signed")
 }
 
 /// Returns the two signatures of a part with one link.
@@ -247,7 +247,8 @@ fn who_is_not_known_or_has_another_password_is_not_let_in() {
     assert_eq!(client.announce(PART), [Reply::Error(ErrorCode::NOT_AUTHENTICATED)]);
 }
 
-/// A crafted mail can make the client end its report early and send the rest of the mail's header as requests.
+/// A crafted mail can make the client end its report early. The client then sends the rest of the mail's header as
+/// requests.
 #[test]
 fn a_request_behind_a_blob_is_not_run() {
     let running = Running::start("");
@@ -313,7 +314,7 @@ fn a_report_is_found_under_every_ep4_that_is_kept() {
     client.log_in(USER, PASSWORD);
     client.report(&part);
     for ep4 in ["9911-10", "7542-10"] {
-        let e4 = sign_part(&part, &ep4.parse().expect("sound")).expect("something to sign").e4;
+        let e4 = sign_part(&part, &ep4.parse().expect("sound")).expect("the part can be signed").e4;
         let mut client = Client::connected(running.address("razor"));
         client.read();
         let request = format!("a=c&e=4&ep4={ep4}&s={e4}\r\n");
@@ -406,7 +407,7 @@ fn what_strangers_report_takes_a_bounded_part_of_memory() {
         }
     };
     let held = clients.iter_mut().filter_map(|client| (!is_refused(client)).then_some(())).count();
-    // The pool of 16 MiB is shared by reports of 122 to 146 KiB each.
+    // Reports of 122 to 146 KiB each share the pool of 16 MiB.
     assert!((110..=140).contains(&held), "{held}");
     drop(clients);
     let mut client = Client::greeted(&running);
@@ -472,11 +473,11 @@ fn all_networks_together_register_so_many() {
     }
 }
 
-/// Anyone can register: a full table must accept new accounts, and a registration must not evict an account of the
-/// operator.
+/// Anyone can register. So a full table must accept new accounts, and a registration must not evict one of the
+/// operator's accounts.
 #[test]
 fn registrations_push_out_the_oldest_and_never_those_of_the_file() {
-    // A server with 8 MiB has space for 262 accounts, and self-registered accounts may use three quarters of it.
+    // A server with 8 MiB has space for 262 accounts. Self-registered accounts may use three quarters of it.
     const SELF_REGISTERED_MAX: usize = 195;
     let running = Running::start(&named("tin whistle 7", "own", "a"));
     let mut client = Client::greeted(&running);

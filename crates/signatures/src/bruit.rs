@@ -1,4 +1,5 @@
-//! Recognition of near replicas by features of the visible text. Enough features survive additions and substitutions.
+//! Recognition of near replicas by features of the visible text. After additions and substitutions, enough features are
+//! still the same.
 //!
 //! The text is processed in three steps. `fold` removes case and accents and replaces look-alikes. `words` splits the
 //! text into words, converts digits and symbols that stand for letters, and joins words that are spelt letter by

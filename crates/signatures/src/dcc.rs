@@ -10,8 +10,8 @@
 //!   original client computes Fuz2, and a server only compares it.
 //! - **Greylisting and reputation checksums** depend on the configuration of a client or its server. [`substitute_sum`]
 //!   computes the checksum of a substitute header, but [`sign()`] does not use it.
-//! - **The client's address** is not guessed from the topmost `Received` field, as `dccproc -R` does. The caller
-//!   provides it in [`Envelope::client`].
+//! - **The client's address** is provided by the caller, in [`Envelope::client`]. This module does not guess it from
+//!   the topmost `Received` field, although `dccproc -R` does.
 //!
 //! # Agreement with the original
 //!

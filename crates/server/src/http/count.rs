@@ -1,8 +1,8 @@
 //! Counts a message's recipients, alone or as part of a check.
 //!
-//! Both work like DCC's reports. They submit an event to the store, weighted by the caller's standing and subject to
-//! its limits and quotas. If nothing can be counted, a check is still answered, and the reply has the reason. A request
-//! that only counts is refused if the message has no signature that can be counted, or too many.
+//! Both kinds of count work like DCC's reports. They submit an event to the store, weighted by the caller's standing
+//! and subject to its limits and quotas. If nothing can be counted, a check is still answered, and the reply has the
+//! reason. A request that only counts is refused if the message has no signature that can be counted, or too many.
 
 use std::sync::Arc;
 use std::time::Duration;

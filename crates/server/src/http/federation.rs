@@ -1,5 +1,5 @@
-//! Federation paths for replicas and the site's own programs. Callers with the right to check receive the same data as
-//! peers.
+//! The federation paths, which serve replicas and the site's own programs. Callers with the right to check receive the
+//! same data as peers.
 
 use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, Uri};

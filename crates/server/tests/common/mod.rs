@@ -89,8 +89,8 @@ impl Asker {
         self.receive()
     }
 
-    /// Returns true if `packet` gets no reply. Sends `probe` after it, and expects that the next datagram answers
-    /// `probe`.
+    /// Returns true if `packet` gets no reply. To find out, sends `probe` after it, and expects the next datagram to be
+    /// the reply to `probe`.
     pub(crate) fn gets_nothing(&self, packet: &[u8], probe: &[u8], is_answer: impl Fn(&[u8]) -> bool) -> bool {
         self.send(packet);
         self.send(probe);

@@ -421,7 +421,7 @@ mod tests {
     use super::super::fold;
     use super::*;
 
-    /// Returns the kinds of the lines that have words, as letters.
+    /// Returns the kinds of the lines that have words, with one letter per line.
     fn kinds(text: &str) -> String {
         let folded = fold::folded(text);
         let mut words = Words::default();

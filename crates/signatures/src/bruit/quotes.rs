@@ -181,7 +181,7 @@ fn without_emphasis(line: &str) -> &str {
     line.trim_matches(|char: char| char.is_whitespace() || matches!(char, '*' | '_'))
 }
 
-/// Returns the field that a line begins with, and true if the line ends after the field name.
+/// Returns the field that a line begins with, and whether the line ends after the field name.
 fn field(line: &str) -> Option<(Field, bool)> {
     let line = without_emphasis(line);
     let head = line.get(..line.floor_char_boundary(NAME_BYTES_MAX.min(line.len())))?;

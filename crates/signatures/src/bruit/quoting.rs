@@ -5,7 +5,7 @@ use crate::bruit::{Explanation, Features, Kind, Quoted};
 use crate::message::Message;
 use crate::reading::Reading;
 
-/// Returns the kinds of the lines that have words, as letters, without consecutive duplicates.
+/// Returns the kinds of the lines that have words, with one letter per kind, without consecutive duplicates.
 fn kinds_of(message: &str) -> String {
     let reading = Reading::of(&Message::read(message.as_bytes()));
     let mut kinds: Vec<char> = Explanation::of(&reading).lines.iter().map(|line| letter(line.kind)).collect();

@@ -30,7 +30,7 @@ pub struct MediaType {
     pub boundary: Option<String>,
     /// True if a reader displays the part as a file.
     pub is_attachment: bool,
-    /// The last extension of the file name, such as `pdf`, in lower case. It determines which program opens the file.
+    /// The last extension of the file name in lower case, such as `pdf`. It determines which program opens the file.
     pub extension: Option<String>,
     /// Transfer encoding.
     pub encoding: Encoding,

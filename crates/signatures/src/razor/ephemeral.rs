@@ -129,7 +129,7 @@ impl<'a> Lines<'a> {
     }
 
     /// Returns the text from `from` to `to`, which is on a later line. If the end was not found, returns only the rest
-    /// of the line of `from`.
+    /// of the line that contains `from`.
     fn between(&self, from: Place, to: Place) -> Vec<u8> {
         let mut text = tail(self.line(from.line), from.column).to_vec();
         for number in from.line + 1..to.line {

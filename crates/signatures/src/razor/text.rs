@@ -2,8 +2,8 @@
 
 use memchr::{memchr_iter, memchr2_iter};
 
-/// Splits at the first blank line: LF, any number of CRs, LF. Returns the header, without its last LF, and the body.
-/// Without a blank line, the whole text is the header.
+/// Splits at the first blank line, i.e. an LF, any number of CRs, and another LF. Returns the header without its last
+/// LF, and the body. Without a blank line, the whole text is the header.
 pub(super) fn split_at_blank_line(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     for newline in memchr_iter(b'\n', text) {
         let rest = tail(text, newline + 1);

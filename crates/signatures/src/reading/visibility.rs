@@ -71,8 +71,9 @@ pub(super) struct Style {
     is_tiny: Option<bool>,
     colour: Option<Rgb>,
     background: Option<Option<Rgb>>,
-    /// True if content outside the box is clipped and the box has no size.
+    /// True if content outside the box is clipped.
     is_clipped: bool,
+    /// True if the box has no size.
     has_no_room: bool,
     is_out_of_flow: bool,
     is_far_away: bool,
