@@ -249,7 +249,9 @@ fn foreign_cut_and_damaged_files_are_told_apart() {
 fn a_delta_is_refused_by_every_other_base() {
     let folder = small();
     assert!(
-        folder.refused("apply d b", b"").starts_with("bruit: d: the delta was made from another state of this filter")
+        folder
+            .refused("apply d b", b"")
+            .starts_with("bruit: d: the delta was computed from another state of this filter")
     );
     folder.run("create other --signatures 1000");
     assert!(folder.refused("apply d other", b"").starts_with("bruit: d: filter parameters differ: the key id is "));

@@ -158,7 +158,7 @@ fn a_founding_that_is_damaged_missing_or_of_another_realm_is_a_fault() {
     drop(Clearinghouse::open_or_found(&founded, &Options::default(), found, &mut |_| {}).unwrap());
     fs::copy(founded.join("realm.bruit"), &realm).unwrap();
     let told = verify();
-    assert!(told.starts_with("realm.bruit belongs to another realm than all other files"), "{told}");
+    assert!(told.starts_with("realm.bruit belongs to a different realm from all other files"), "{told}");
     assert!(!told.contains("move"), "{told}");
     fs::write(&realm, sound).unwrap();
     assert!(printed(&["store", "verify", &directory]).starts_with("sound: 20 events"));

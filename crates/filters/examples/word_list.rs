@@ -1,4 +1,4 @@
-//! Checks the words on standard input against a list of words, in a filter that is stored as a file.
+//! Checks the words on standard input against a word list, which is a filter stored in a file.
 //!
 //! ```sh
 //! cargo run -p bruit-filters --example word_list -- /usr/share/dict/words words.filter < letter.txt

@@ -1,4 +1,4 @@
-//! Bloom filters: sets of keys in a few bits per key, with false positives and no false negatives.
+//! Bloom filters: sets of keys that need a few bits per key and have false positives but no false negatives.
 //!
 //! Two layouts implement one trait, [`MembershipFilter`]:
 //!
@@ -33,7 +33,7 @@ pub trait MembershipFilter: Sized {
     /// Returns true if `key` may have been added; always true for an added key.
     fn contains(&self, key: &Self::Key) -> bool;
 
-    /// Adds all `keys`, faster than one call per key.
+    /// Adds all `keys`. Faster than one call per key.
     fn insert_batch(&mut self, keys: &[Self::Key]) {
         keys.iter().for_each(|key| self.insert(key));
     }
@@ -49,7 +49,7 @@ pub trait MembershipFilter: Sized {
         }
     }
 
-    /// Adds all keys of `other` by OR.
+    /// Adds all keys of `other` by ORing the bits.
     ///
     /// # Errors
     /// [`Mismatch`] if the filters have different parameters; nothing is changed in that case.
@@ -83,7 +83,7 @@ pub trait MembershipFilter: Sized {
     /// Returns the number of distinct keys, estimated from the bits that are set.
     fn estimated_keys(&self) -> f64;
 
-    /// Returns the current probability that a check reports a key that was never added.
+    /// Returns the current false-positive rate: the probability that a check finds a key that was never added.
     fn estimated_false_positive_rate(&self) -> f64;
 }
 

@@ -1,4 +1,4 @@
-//! Deltas: changes from a base to a target, in a size close to the information content of the change.
+//! Deltas: changes from a base to a target, encoded in little more than their information content.
 //!
 //! Base + delta is exactly the target. Applying a delta to any other base fails and changes nothing. No input causes a
 //! panic, an endless loop, or the use of more memory than the filter already has. A delta never contains a key.
@@ -7,17 +7,18 @@
 //! There are three encodings, and the encoder uses the smallest:
 //!
 //! - **Gaps.** In a membership filter, only zeros of the base can change. The encoder counts the unchanged zeros
-//!   between two changed ones and writes these gaps as Golomb codes, within 1 % of the entropy of the change. In a
-//!   counting filter, it writes the gaps between the cells that change, and the difference of each.
-//! - **Fingerprints.** k changed positions describe a single key. If few keys are new, the leading bits of their
-//!   fingerprints, sorted and Golomb-coded, are shorter than any list of positions: down to three quarters of the
-//!   entropy of the changed positions.
-//! - **Whole.** The target itself, if too much has changed.
+//!   between two changed zeros and writes these gaps as Golomb codes. The result is within 1 % of the entropy of the
+//!   change. In a counting filter, it writes the gaps between the cells that change, and the difference of each such
+//!   cell.
+//! - **Fingerprints.** Each new key changes up to k positions. If few keys are new, the leading bits of their
+//!   fingerprints, sorted and Golomb-coded, are shorter than any list of positions. They need as little as three
+//!   quarters of the entropy of the changed positions.
+//! - **Whole.** If too much has changed, the encoder writes the target itself.
 //!
 //! Deltas of files with a [history](crate::file::History) are steps of one origin: they contain the origin and the
-//! revision they build on, and [`advance`] applies each exactly once. Deltas of classical counts use a fourth encoding,
-//! **growth**: the increase of each cell, which can be added to the origin's filter or to any merged filter that
-//! includes the base.
+//! revision that they build on, and [`advance`] applies each exactly once. Such deltas of classical counts use a fourth
+//! encoding, **growth**: the increase of each cell, which can be added to the origin's filter or to any merged filter
+//! that includes the base.
 //!
 //! The encoder chooses between gaps and whole for each block of 32 KiB, so comparing two files, or applying a delta to
 //! a file, needs memory for only a few blocks.

@@ -1,7 +1,7 @@
-//! Filters as bytes: one documented format for files, snapshots in a store and messages to peers.
+//! The encoding of filters: one documented format for files, snapshots in a store and messages to peers.
 //!
-//! Decoding an encoded filter returns the same filter, equal contents have equal encodings, and no input causes a panic
-//! or uses more memory than the caller allows. `docs/design/filter-files.md` specifies the bytes. For deltas see
+//! Decoding an encoded filter returns the same filter, and equal contents have equal encodings. No input causes a panic
+//! or needs more memory than the caller allows. `docs/design/filter-files.md` specifies the bytes. For deltas see
 //! [`crate::delta`].
 //!
 //! ```

@@ -11,14 +11,14 @@ use crate::lines::LINES_MAX;
 use crate::sizing::{Goal, Layout, MembershipPlan, SizingError};
 use crate::{Fingerprint, FingerprintKey, KeyId, Mismatch, OutOfMemory};
 
-/// Number of items fingerprinted at a time; their fingerprints fit on the stack.
+/// Number of items that are fingerprinted at a time. Their fingerprints fit on the stack.
 const BATCH: usize = 256;
 
 /// A set of byte strings with false positives: a check may find an item that was never added, but never misses an added
 /// item.
 ///
 /// Wraps a [`OneLineFilter`] and the [`FingerprintKey`] of its fingerprints, so that a fingerprint made under another
-/// key is an error, not a wrong answer.
+/// key causes an error instead of a wrong answer.
 ///
 /// ```
 /// let mut filter = bruit_filters::Filter::with_rate(100_000, 0.001)?;
@@ -96,7 +96,7 @@ impl Filter {
         self.filter.contains(&self.key.fingerprint(item.as_ref()))
     }
 
-    /// Adds all `items`, faster than one call per item if the filter is larger than the cache.
+    /// Adds all `items`. This is faster than one call per item if the filter is larger than the cache.
     pub fn insert_batch(&mut self, items: &[impl AsRef<[u8]>]) {
         for items in items.chunks(BATCH) {
             let fingerprints = self.fingerprints(items);
@@ -104,8 +104,8 @@ impl Filter {
         }
     }
 
-    /// Returns the answer of [`contains`](Self::contains) for each item, faster than one call per item if the filter is
-    /// larger than the cache.
+    /// Returns the answer of [`contains`](Self::contains) for each item. This is faster than one call per item if the
+    /// filter is larger than the cache.
     #[must_use]
     pub fn contains_batch(&self, items: &[impl AsRef<[u8]>]) -> Vec<bool> {
         let mut found = vec![false; items.len()];
@@ -178,7 +178,7 @@ impl Filter {
         self.filter.estimated_keys()
     }
 
-    /// Returns the current probability that a check reports an item that was never added.
+    /// Returns the current false-positive rate: the probability that a check finds an item that was never added.
     #[must_use]
     pub fn estimated_false_positive_rate(&self) -> f64 {
         self.filter.estimated_false_positive_rate()
@@ -231,7 +231,7 @@ impl<T: AsRef<[u8]>> Extend<T> for Filter {
 }
 
 impl fmt::Debug for Filter {
-    /// Writes the id of the key and the size, not the contents.
+    /// Prints the id of the key and the size, not the contents.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Filter").field("key", &self.key).field("bytes", &self.bytes()).finish()
     }
@@ -256,7 +256,7 @@ pub struct WrongKey {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateError {
-    /// The capacity and the false-positive rate cannot be achieved together.
+    /// No filter has this capacity at this false-positive rate.
     #[error(transparent)]
     Sizing(#[from] SizingError),
     /// A parameter is out of range.

@@ -1,12 +1,13 @@
-//! Keyed fingerprints of two words. All positions in all filters derive from them.
+//! Keyed fingerprints, which consist of two words. The positions in all filters derive from them.
 //!
 //! An attacker who can predict positions can forge false positives, and spammers choose the keys of a spam database.
 //! So a key is hashed once, with SipHash-1-3-128 under a secret [`FingerprintKey`]. Filters, rings, maps and deltas
 //! take their bits from the resulting [`Fingerprint`] and do not hash again.
 //!
 //! A key is *wide* or *narrow*. A wide fingerprint is 128 bits of the hash. A narrow one keeps only the leading 64 bits
-//! and derives the rest from them without a key, so that 8 bytes are enough to send or store a fingerprint. The cost:
-//! two of n keys have the same fingerprint with probability n² / 2^65, which is 2.7 · 10^-6 at ten million.
+//! and derives the rest from them without a key, so that 8 bytes are enough to send or store a fingerprint. The cost is
+//! a higher probability of collisions: any two of n keys have the same fingerprint with probability n² / 2^65, which is
+//! 2.7 · 10^-6 for ten million keys.
 
 use std::fmt;
 
@@ -14,10 +15,10 @@ use siphasher::sip128::SipHasher13;
 
 use crate::hash::finalise;
 
-/// The input that [`FingerprintKey::id`] hashes. Part of the file format, because key ids are stored.
+/// The input that [`FingerprintKey::id`] hashes. It is part of the file format, because key ids are stored.
 const WIDE_KEY_ID_LABEL: &[u8] = b"bruit key id v1";
-/// The label for narrow keys. It differs from the label for wide keys, because a wide and a narrow key of the same
-/// secret make incompatible filters.
+/// The label for narrow keys. It differs from the label for wide keys, because a wide and a narrow key with the same
+/// secret create incompatible filters.
 const NARROW_KEY_ID_LABEL: &[u8] = b"bruit narrow key id v1";
 
 /// The hash of a key, computed under a secret [`FingerprintKey`].
@@ -100,7 +101,7 @@ impl FingerprintKey {
         Self { bytes, is_narrow: true }
     }
 
-    /// Returns true if fingerprints under this key are determined by their leading 64 bits.
+    /// Returns true if this key is narrow, so that the leading 64 bits determine the whole fingerprint.
     #[must_use]
     pub const fn is_narrow(&self) -> bool {
         self.is_narrow
@@ -120,7 +121,7 @@ impl FingerprintKey {
         if self.is_narrow { Fingerprint::narrow(hash.h1) } else { Fingerprint::new(hash.h1, hash.h2) }
     }
 
-    /// Returns a public id of this key, which does not reveal it. Wide and narrow keys of the same secret have
+    /// Returns a public id of this key, which does not reveal it. A wide and a narrow key with the same secret have
     /// different ids.
     #[must_use]
     pub fn id(&self) -> KeyId {
@@ -130,7 +131,7 @@ impl FingerprintKey {
 }
 
 impl fmt::Debug for FingerprintKey {
-    /// Writes the id of the key, not the secret.
+    /// Prints the id of the key, not the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "FingerprintKey(id {})", self.id())
     }
@@ -169,8 +170,8 @@ mod tests {
             assert_eq!(fingerprint, Fingerprint::narrow(fingerprint.high()));
             assert_ne!(fingerprint.low(), wide.fingerprint(&bytes).low());
         }
-        // Stored and sent bytes depend on the finaliser, which SplitMix64 also uses. The expected values are therefore
-        // the first outputs of SplitMix64.
+        // Stored and sent bytes depend on the finaliser. It is that of SplitMix64, so the expected values are the first
+        // outputs of SplitMix64.
         assert_eq!(Fingerprint::narrow(0x9e37_79b9_7f4a_7c15).low(), 0xe220_a839_7b1d_cdaf);
         assert_eq!(Fingerprint::narrow(0x3c6e_f372_fe94_f82a).low(), 0x6e78_9e6a_a1b9_65f4);
     }

@@ -1,5 +1,5 @@
-//! Building blocks for the structures of the laboratory (`lab/structures`), which share the memory, the kernels and the
-//! file format of this crate. Not part of the public interface: these items change without notice.
+//! Building blocks for the structures of the laboratory (`lab/structures`), which use the memory, the kernels and the
+//! file format of this crate. They are not part of the public interface and may change without notice.
 
 pub use crate::file::codec::read_key;
 pub use crate::file::header::{FieldReader, FieldWriter};

@@ -1,8 +1,8 @@
 //! The inner loops: one definition in portable Rust and one in AVX2, chosen at run time, with identical results.
 //!
-//! All `unsafe` code of this crate is here: whole-line loads and stores in [`avx2`], the calls into it after the
-//! processor was checked, the prefetch hint, and the comparison in [`bytes`]. The interface of this module consists of
-//! functions over slices and arrays.
+//! All `unsafe` code of this crate is here: whole-line loads and stores in [`avx2`], the calls into that module (after
+//! the processor was checked), the prefetch hint, and the comparison in [`bytes`]. The interface of this module
+//! consists of functions over slices and arrays.
 //!
 //! The loops process batches. At any moment the lines of [`IN_FLIGHT`] keys are being prefetched, so that the cost of a
 //! key is limited by memory throughput, not latency. Lines are prefetched into the *second* level of the cache, which
@@ -21,11 +21,11 @@ use crate::lines::Line;
 /// Number of keys prefetched ahead. With 32, batches are a seventh slower; with 128, they are no faster.
 pub const IN_FLIGHT: usize = 64;
 
-/// Maximum number of lines (1 MiB) of a filter that fits in the second-level cache. Prefetching would only slow it
-/// down.
+/// Maximum number of lines (1 MiB) of a filter that fits in the second-level cache. Prefetching would only slow such a
+/// filter down.
 const CACHED_LINES: usize = (1 << 20) / size_of::<Line>();
 
-/// Returns true if `lines` are so few that prefetching has no benefit.
+/// Returns true if there are too few `lines` for prefetching to have a benefit.
 #[inline]
 pub fn is_cached(lines: &[Line]) -> bool {
     lines.len() <= CACHED_LINES
@@ -70,7 +70,8 @@ pub(crate) fn pipelined<L, T, P: Copy + Default>(
     fetch: impl Fn(&L, P),
     mut work: impl FnMut(&mut L, usize, &T, P),
 ) {
-    // A single key has nothing to overlap with, and clearing the array of places would cost more than the key.
+    // The work for a single key cannot overlap with other work, and clearing the array of places would take longer than
+    // that work.
     if let [key] = keys {
         let place = locate(&lines, key);
         return work(&mut lines, 0, key, place);
@@ -110,8 +111,8 @@ fn by_line<L: AsRef<[Line]>, T>(
 }
 
 /// Calls `step` with [`Step::Work`] for each key in order and, unless `cached`, with [`Step::Fetch`] about
-/// [`IN_FLIGHT`] lines ahead. A key has `lines_per_key` lines. Unlike `pipelined`, the function stores no places: a key
-/// of the classical layouts has any number of places, so `step` locates them twice.
+/// [`IN_FLIGHT`] lines ahead. A key has `lines_per_key` lines. Unlike `pipelined`, this function does not store places,
+/// because a key of the classical layouts can have any number of them. So `step` locates the places twice.
 pub fn look_ahead<T>(keys: &[T], cached: bool, lines_per_key: usize, mut step: impl FnMut(Step, usize, &T)) {
     let ahead = if cached { keys.len() } else { (IN_FLIGHT / lines_per_key.max(1)).max(1).min(keys.len()) };
     if !cached {

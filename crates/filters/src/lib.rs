@@ -26,7 +26,7 @@ pub use fingerprint::{Fingerprint, FingerprintKey, KeyId};
 pub use lines::OutOfMemory;
 pub use mismatch::Mismatch;
 
-/// Returns `count` test keys, the same on every call with the same `start`.
+/// Returns `count` test keys, which depend only on `start`.
 #[cfg(test)]
 fn test_keys(start: u64, count: u64) -> Vec<Fingerprint> {
     let key = FingerprintKey::new([42; 16]);

@@ -1,7 +1,7 @@
 //! The memory of a filter: an array of 64-byte lines, on huge pages if it is large enough to benefit from them.
 //!
-//! Lines are read as a slice. Mutable access requires the indices of the lines that will change ([`Lines::changing`]
-//! and its variants), so that a running snapshot can save their old content first.
+//! Lines are read as a slice. For mutable access, the caller passes the indices of the lines that will change
+//! ([`Lines::changing`] and its variants), so that a running snapshot can save their old contents first.
 
 use std::io::{self, Read};
 use std::ops::{Deref, Range};
@@ -21,7 +21,7 @@ pub(crate) const LINE_BYTES: usize = 64;
 /// Maximum number of lines of a filter with one line per key: kernels index lines by 32 bits.
 pub(crate) const LINES_MAX: usize = u32::MAX as usize;
 
-/// Arrays of at least this size get their own mapping on huge pages, so that random accesses cause no TLB misses.
+/// Arrays of at least this size have their own mapping on huge pages, so that random accesses cause few TLB misses.
 const MAPPED_FROM_BYTES: usize = 4 << 20;
 
 /// One cache line, the unit that every operation of the production layouts touches.
@@ -46,7 +46,7 @@ impl From<OutOfMemory> for io::Error {
 /// Number of lines to read from an input at a time.
 const STEP_LINES: usize = 1024;
 
-/// An array of lines, of fixed size and initially zeroed. Equality compares only the lines; a clone does not copy a
+/// An array of lines with a fixed size, initially zeroed. Equality compares only the lines; a clone does not copy a
 /// running snapshot.
 pub struct Lines {
     memory: Memory,
@@ -74,7 +74,7 @@ impl Lines {
             return Ok(Self { memory: Memory::Heap(lines), undo: None });
         }
         let map = MmapMut::map_anon(bytes).map_err(|_| out_of_memory)?;
-        // Only a hint: without huge pages everything works, but more slowly.
+        // This is only a hint. Without huge pages everything works, but more slowly.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
         Ok(Self { memory: Memory::Mapped(map), undo: None })
@@ -89,15 +89,15 @@ impl Lines {
         Self::new(count)
     }
 
-    /// Returns an array that repeats each line `factor` times in a row. If the line index of a key scales with the
-    /// length of the array, the key finds a copy of its former line.
+    /// Returns an array that repeats each line `factor` times in a row. If the line index of a key is proportional to
+    /// the length of the array, the key finds a copy of its former line.
     ///
     /// # Panics
     /// If the memory cannot be allocated.
     pub(crate) fn repeated(&self, factor: usize) -> Self {
         let count = self.len().checked_mul(factor).expect("a filter fits in the address space");
         let mut repeated = Self::new(count).unwrap_or_else(|error| panic!("{error}"));
-        // Skips zero lines: the new lines are already zeroed, and untouched pages use no memory.
+        // Zero lines are skipped, because the new lines are already zeroed and untouched pages use no memory.
         for (copies, line) in repeated.all_mut().chunks_exact_mut(factor.max(1)).zip(self.iter()) {
             if *line != Line::default() {
                 copies.fill(*line);
@@ -116,7 +116,7 @@ impl Lines {
         bytemuck::cast_slice_mut(self.changing_all())
     }
 
-    /// Returns all lines. The caller may change only the lines that `which` lists; `which` is called only during a
+    /// Returns all lines. The caller may change only the lines that `which` lists. `which` is called only during a
     /// snapshot.
     #[inline(always)]
     pub(crate) fn changing<I: IntoIterator<Item = usize>>(&mut self, which: impl FnOnce() -> I) -> &mut [Line] {
@@ -152,8 +152,8 @@ impl Lines {
         self.undo = None;
     }
 
-    /// Appends the next lines, at most `limit`, as they were when the snapshot began, and returns their number. The
-    /// snapshot ends after the last line. Returns 0 if no snapshot is running.
+    /// Appends up to `limit` further lines as they were when the snapshot began, and returns their number. The snapshot
+    /// ends after the last line. Returns 0 if no snapshot is running.
     pub fn continue_snapshot(&mut self, limit: usize, out: &mut Vec<u8>) -> usize {
         let Some(mut undo) = self.undo.take() else { return 0 };
         let written = undo.append_next(self, limit, out);
@@ -173,7 +173,7 @@ impl Lines {
         self.undo.as_ref().map_or(0, |undo| undo.logged())
     }
 
-    /// Reads all lines from an input that [`continue_snapshot`](Self::continue_snapshot) wrote.
+    /// Reads all lines from the output of [`continue_snapshot`](Self::continue_snapshot).
     pub(crate) fn read(&mut self, input: &mut dyn Read) -> io::Result<()> {
         let mut bytes = Vec::new();
         for step in self.changing_all().chunks_mut(STEP_LINES) {

@@ -8,13 +8,13 @@ use std::fmt::Display;
 pub struct Mismatch {
     /// Name of the parameter.
     pub what: &'static str,
-    /// Its value in the filter to merge into.
+    /// Value in the filter to merge into.
     pub ours: String,
-    /// Its value in the filter to be merged.
+    /// Value in the filter to be merged.
     pub theirs: String,
 }
 
-/// Returns an error with the name `what` if `ours` and `theirs` differ.
+/// Returns an error that names the parameter `what` if `ours` and `theirs` differ.
 pub fn ensure_equal<T: PartialEq + Display>(what: &'static str, ours: &T, theirs: &T) -> Result<(), Mismatch> {
     if ours == theirs {
         return Ok(());

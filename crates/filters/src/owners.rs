@@ -1,19 +1,19 @@
-//! A bounded multimap from features to owners, to find the reports that share features with a message.
+//! A bounded multimap from features to owners. It finds the reports that share features with a message.
 //!
-//! An *owner* is a set of features stored under one number, usually a report: 48 pairs of words, or 32 shingles.
-//! [`OwnerTable::add`] stores them. [`OwnerTable::votes`] looks up every feature of a message, and each feature votes
-//! for the owners that have it. If an owner with n stored features gets m votes, it shares about m/n of its features
-//! with the message, regardless of the rest of the message. The caller decides which share counts as a match, and
-//! stores all other data of owners.
+//! An *owner* is a set of features stored under one number. Usually it is a report, with 48 pairs of words or 32
+//! shingles. [`OwnerTable::add`] stores them. [`OwnerTable::votes`] looks up every feature of a message, and each
+//! feature votes for the owners that have it. If an owner with n stored features gets m votes, it shares about m/n of
+//! its features with the message, regardless of the rest of the message. The caller decides which share counts as a
+//! match, and stores all other data of owners.
 //!
 //! Votes are counted for each quarter of the owner's text ([`Part`]), which is stored with the feature; the quarter
-//! within the message is not needed. This separates two cases: a replica altered word by word keeps features of all
-//! four quarters, while two issues of a newsletter share some whole quarters and no features of the other quarters.
+//! within the message is not needed. This separates two cases. A replica altered word by word keeps some features of
+//! all four quarters. Two issues of a newsletter have all features of some quarters in common, and none of the others.
 //!
 //! The table stores neither text nor fingerprints, only 30 bits per feature: 20 for the owner's number, 8 for the
-//! feature and 2 for the part. Features that were never stored therefore cast false votes for random owners and parts:
-//! 0.13 votes per feature on average in a table that is 95 % full ([`crate::sizing::false_votes`]). Never accept a
-//! single vote as a match.
+//! feature and 2 for the part. Features that were never stored therefore cast false votes for random owners and parts.
+//! In a table that is 95 % full, these are 0.13 votes per feature on average ([`crate::sizing::false_votes`]). Never
+//! accept a single vote as a match.
 //!
 //! ```text
 //! line     64 bytes, 17 slots of a check (8 bits), a tag (20 bits, 0 = empty) and a part (2 bits)
@@ -23,8 +23,8 @@
 //! ```
 //!
 //! A feature that already has [`OWNERS_PER_FEATURE_MAX`] owners is refused, because a common feature does not identify
-//! its owner. Memory never grows: if the table is too full to move slots, the oldest of the examined slots is evicted.
-//! Tables support snapshots, but no merging and no file format.
+//! its owner. Memory never grows. If the table is too full for a slot to be freed by moving others, the oldest of the
+//! examined slots is evicted. Tables have snapshots, but cannot be merged and have no file format.
 //!
 //! Features without parts, such as shingles, leave two more bits for the owner's number
 //! ([`OwnerTable::without_parts`]), enough for four million owners instead of one million.

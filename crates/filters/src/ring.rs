@@ -1,9 +1,10 @@
-//! Ageing filters: rings of generations in order of time. A plain Bloom filter cannot forget keys; a ring can.
+//! Filters whose keys expire: rings of generations in chronological order. Keys cannot be removed from a plain Bloom
+//! filter, but a ring drops them one generation at a time.
 //!
-//! Eight generations share the same lines, one lane each. A check of all eight therefore reads the two lines of a key
-//! once instead of eight times. Keys are inserted into the current generation. The lane of the oldest generation is
-//! cleared, in steps of any size, and reused in the next epoch. With the first step the oldest generation disappears
-//! from all answers. A key is therefore found for at least seven epochs and at most eight.
+//! Eight generations share the same lines, with one lane for each. A check of all eight therefore reads the two lines
+//! of a key once instead of eight times. Keys are inserted into the current generation. The lane of the oldest
+//! generation is cleared, in steps of any size, and reused in the next epoch. From the first step on, no answer
+//! includes the oldest generation. A key is therefore found for at least seven epochs and at most eight.
 //!
 //! ```text
 //! lane     0    1    2    3    4    5    6    7        epoch 13 is current

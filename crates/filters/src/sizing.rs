@@ -4,8 +4,8 @@
 //! of 0, less memory than one line), the result is a [`SizingError`]. Nothing here hashes or allocates cells, so a plan
 //! can describe a filter larger than the memory of this machine.
 //!
-//! The letters are those of the literature: n keys, m cells, k positions per key, f the false-positive rate, t a
-//! threshold.
+//! The letters are those of the literature: n keys, m cells, k positions per key, a false-positive rate f and a
+//! threshold t.
 //!
 //! | topic | functions |
 //! |---|---|
@@ -20,7 +20,7 @@
 //! | the number of leading fingerprint bits to use | [`fingerprint_bits`] |
 //!
 //! "The paper" is J. Yan and P. L. Cho, *Enhancing Collaborative Spam Detection with Bloom Filters* (ACSAC 2006).
-//! Equations have the numbers of the paper.
+//! Equation numbers refer to the paper.
 //!
 //! ```
 //! use bruit_filters::sizing::{Goal, Layout, MembershipPlan};

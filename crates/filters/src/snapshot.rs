@@ -1,8 +1,8 @@
 //! Snapshots of structures that may change while they are being written.
 //!
-//! [`Snapshot::begin_snapshot`] writes the head, [`Snapshot::continue_snapshot`] the lines, a few at a time. The
-//! structure may change between the calls; the snapshot contains the state at its beginning. Only lines that change
-//! before they are written are copied, so that a snapshot needs neither a second copy of the memory nor a pause.
+//! [`Snapshot::begin_snapshot`] writes the head, and [`Snapshot::continue_snapshot`] writes the lines, a few at a time.
+//! The structure may change between the calls, but the snapshot contains the state at its beginning. Only lines that
+//! change before they are written are copied. So a snapshot needs neither a second copy of the memory nor a pause.
 //! `docs/design/snapshots.md` specifies the bytes. They have no checksum: the caller that stores them must add one.
 //!
 //! ```
@@ -39,22 +39,22 @@ pub trait Snapshot: Sized {
     /// snapshot that is running.
     fn begin_snapshot(&mut self, head: &mut Vec<u8>);
 
-    /// Appends the next lines of the running snapshot, at most `lines` of 64 bytes, as they were at its beginning.
+    /// Appends up to `lines` further lines (64 bytes each) of the running snapshot, as they were at its beginning.
     /// Returns true if the snapshot is complete or none is running.
     fn continue_snapshot(&mut self, lines: usize, out: &mut Vec<u8>) -> bool;
 
     /// Cancels a running snapshot and frees its memory.
     fn cancel_snapshot(&mut self);
 
-    /// Returns the number of lines currently copied for the rest of the running snapshot.
+    /// Returns the number of lines that are currently copied for the running snapshot.
     fn logged_lines(&self) -> usize;
 
     /// Restores a structure from its head and lines. Reads no bytes beyond the last line. The result equals the
     /// structure at the beginning of the snapshot.
     ///
     /// # Errors
-    /// [`RestoreError`] if the bytes end early or are not a valid snapshot of this kind, or if the structure would need
-    /// more than `limit_bytes` bytes of lines, which is checked before allocating.
+    /// [`RestoreError`] if the bytes end early or are not a valid snapshot of this kind, or if the lines of the
+    /// structure would need more than `limit_bytes` bytes. This is checked before memory is allocated.
     fn restore(input: &mut dyn Read, limit_bytes: u64) -> Result<Self, RestoreError>;
 }
 

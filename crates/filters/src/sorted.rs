@@ -1,6 +1,6 @@
-//! Encoding of sets of narrow fingerprints: sorted, with Rice-coded gaps.
+//! Encoding of sets of narrow fingerprints: sorted numbers with Rice-coded gaps.
 //!
-//! - Each set has exactly one encoding, so that equal sets have equal hashes and signatures.
+//! - Each set has exactly one encoding, so equal sets have equal hashes and signatures.
 //! - The size is close to the information content of a set of random numbers, and never more than 66 bits per number
 //!   plus ten bytes.
 //! - No input causes a panic or an allocation of more than a few times its own length.
@@ -22,14 +22,14 @@ use crate::delta::bits::{BitReader, BitWriter, Code};
 use crate::file::FileError;
 use crate::varint;
 
-/// Maximum number of elements, so that at least two bits of a gap are written verbatim. A longer slice does not fit in
-/// any memory.
+/// Maximum number of elements. It ensures that at least two bits of a gap are written verbatim. A longer slice does not
+/// fit in any memory.
 const COUNT_MAX: u64 = (1 << 62) - 1;
 
 /// Returns the number of low bits of a gap that are written verbatim, for `count` numbers in 1..=[`COUNT_MAX`].
 ///
-/// The rest of the gap, divided by 2^bits, is written in unary: one to two bits on average if the numbers spread over
-/// all 64 bits, and at most twice `count` bits in total for any distribution.
+/// The rest of the gap, divided by 2^bits, is written in unary. This takes one to two bits on average if the numbers
+/// are spread over all 64 bits, and at most twice `count` bits in total for any distribution.
 const fn plain_bits(count: u64) -> u32 {
     63 - count.ilog2()
 }
@@ -69,8 +69,8 @@ pub fn decode_sorted(mut bytes: &[u8], count_max: usize) -> Result<(Vec<u64>, &[
         return Ok((Vec::new(), bytes));
     }
     let plain_bits = plain_bits(count);
-    // Checks the length before allocating memory: a number needs its plain bits and at least one more bit; all numbers
-    // together need at most two further bits per number.
+    // Checks the length before allocating memory. Each number needs its plain bits and at least one more bit. All
+    // numbers together need at most two further bits per number.
     let [least, most] = [1, 3].map(|more| (u128::from(count) * u128::from(plain_bits + more)).div_ceil(8));
     if least > bytes.len() as u128 {
         return Err(FileError::Truncated);
@@ -115,7 +115,7 @@ mod tests {
             .prop_map(|set| set.into_iter().collect())
     }
 
-    /// Returns `count` fingerprints in order, the same in every run.
+    /// Returns `count` fingerprints in order. They are the same in every run.
     fn fingerprints(count: u64) -> Vec<u64> {
         let mut highs: Vec<u64> = (1..=count).map(|number| Fingerprint::narrow(number).low()).collect();
         highs.sort_unstable();

@@ -1,11 +1,12 @@
-//! The undo log of a running snapshot: the old content of lines that changed before they were written.
+//! The undo log of a running snapshot: the old contents of lines that changed before they were written.
 //!
-//! A snapshot writes the lines in order, a few at a time. Before a line not yet written changes, its content is saved
-//! here, once. The snapshot therefore contains the state at its beginning. The log needs memory only for lines that
-//! have changed and are not yet written: never more than the unwritten rest of the snapshot, and less if the snapshot
-//! is written faster.
+//! A snapshot writes the lines in order, a few at a time. Before a line that is not yet written changes for the first
+//! time, its old contents are saved here. So the snapshot contains the state at its beginning. The log needs memory
+//! only for lines that have changed and are not yet written. This is never more than the unwritten rest of the
+//! snapshot, and the faster the snapshot is written, the less it is.
 //!
-//! The log is a tree, not a hash map: it never rehashes everything at once, and frees memory as the snapshot proceeds.
+//! The log is a tree instead of a hash map, because a tree never rehashes everything at once, and frees memory as the
+//! snapshot proceeds.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +17,8 @@ use crate::lines::{LINE_BYTES, LINE_WORDS, Line};
 pub(crate) struct Undo {
     /// The next line to write.
     next: usize,
-    /// Old content of changed lines, starting with line `next`. Stored as words, because aligned lines would need twice
-    /// the memory.
+    /// Old contents of changed lines, starting with line `next`. Stored as words, because aligned lines would need
+    /// twice the memory.
     old: BTreeMap<usize, [u64; LINE_WORDS]>,
 }
 
@@ -39,7 +40,7 @@ impl Undo {
         }
     }
 
-    /// Appends the old content of the next lines, at most `limit` of them, and returns their number.
+    /// Appends the old contents of up to `limit` further lines, and returns their number.
     pub(crate) fn append_next(&mut self, lines: &[Line], limit: usize, out: &mut Vec<u8>) -> usize {
         let start = self.next;
         self.next = start.saturating_add(limit).min(lines.len());

@@ -1,6 +1,6 @@
 //! Variable-length integers: seven bits per byte, least significant first. All bytes but the last have the top bit set.
 //!
-//! Each number has one encoding: a redundant last byte of zero is rejected.
+//! Each number has exactly one encoding, because a redundant last byte of zero is rejected.
 
 use crate::file::FileError;
 

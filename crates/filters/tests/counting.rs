@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 type Filter = CountingFilter<Affine>;
 
-/// So few cells that keys share cells and that some keys map to the same cell twice.
+/// There are so few cells that keys share them and that some keys map to the same cell twice.
 const CELLS: u64 = 40;
 const KEYS: u64 = 30;
 
@@ -139,7 +139,7 @@ proptest! {
         let mut filter = before.clone();
         filter.insert_batch(&passing);
         passing.iter().for_each(|key| filter.remove(key).unwrap());
-        // 240 insertions never reach 255.
+        // With 240 insertions, no cell reaches 255.
         prop_assert_eq!(filter, before);
     }
 
@@ -189,7 +189,8 @@ fn neighbours() -> Filter {
 #[test]
 fn merged_refined_filters_may_count_less_than_one_filter_of_all() {
     // Keys 0 and 2 raise one cell of key 1 each. A single filter has both cells at 1 when key 1 arrives, and raises
-    // both to 2. A filter that received only key 2 leaves the other cell at 1, and merging adds nothing to it.
+    // both to 2. Of two filters that are merged later, one receives only key 2 and leaves the other cell at 1, and
+    // merging adds nothing to it.
     let empty = neighbours();
     let [mut a, mut b, mut one] = [empty.clone(), empty.clone(), empty];
     a.insert_batch(&[2, 1]);

@@ -20,7 +20,8 @@ fn fingerprints(names: impl IntoIterator<Item = u32>) -> Vec<Fingerprint> {
     names.into_iter().map(|name| key().fingerprint(&name.to_le_bytes())).collect()
 }
 
-/// Returns one empty filter of each shape: every kind, widths that straddle words, arrays of one and of several blocks.
+/// Returns one empty filter of each shape: every kind, widths that straddle words, and arrays of one block and of
+/// several blocks.
 fn shapes() -> Vec<StoredFilter> {
     let hash = |cells, hashes| FingerprintHash::new(cells, hashes, 40, key().id()).unwrap();
     let counting = |cells, extension, bits| CountingFilter::new(hash(cells, 3), extension, bits).unwrap();

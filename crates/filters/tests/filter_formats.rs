@@ -1,7 +1,7 @@
 //! Tests that filter files and deltas of released versions stay readable, and that equal contents have equal bytes.
 //!
-//! `testdata/formats/filter-v1` contains a file of each kind and deltas without a history, `filter-v2` files and deltas
-//! with a history. When the format changes, add samples of the new version and keep these.
+//! `testdata/formats/filter-v1` contains a file of each kind and deltas without a history. `filter-v2` contains files
+//! and deltas with a history. When the format changes, add samples of the new version and keep these.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ fn shapes() -> [(&'static str, StoredFilter); 4] {
     ]
 }
 
-/// Returns a file of `filter` with some keys; a site's own filter if there is an origin.
+/// Returns a file of `filter` with some keys. If there is an origin, the file is a site's own filter.
 fn filled(filter: &StoredFilter, names: std::ops::Range<u32>, origin: Option<Origin>) -> FilterFile {
     let label = Label { generation: 3, key: Some(key()) };
     let mut file = FilterFile::new(filter.clone(), label, origin.map(History::new)).unwrap();

@@ -1,4 +1,4 @@
-//! Growth of filters and rings: every key found before growing is still found, no count changes, and later steps work
+//! Growth of filters and rings. Every key found before growing is still found, no count changes, and later steps work
 //! as before.
 
 use std::collections::HashMap;
@@ -81,7 +81,7 @@ ages! {
     };
 }
 
-/// Returns two rings after both lists of steps: one that grew between `before` and `after`, and one that did not.
+/// Returns two rings after the steps `before` and `after`. One of them grew between the two lists of steps.
 fn lives<R: Ages + Clone>(ring: R, before: &[Step], after: &[Step], factor: usize) -> [R; 2] {
     let mut stays = ring;
     before.iter().for_each(|step| stays.take(step, 1));
@@ -144,7 +144,7 @@ proptest! {
 
     #[test]
     fn counts_that_grew_are_the_same_and_go_on(before in steps(), after in steps(), factor in factors()) {
-        // The ring has enough lines that its capacity for records grows by the same factor.
+        // The ring has so many lines that its capacity for records grows by the same factor.
         let ring = CountsRing::new(1_280, KEY.id(), 12).unwrap();
         let [stays, grows] = lives(ring.clone(), &before, &[], factor);
         for key in keys(0, 4_000) {

@@ -1,4 +1,4 @@
-//! The paper's exchange of counts (§4): the origins in a file, and deltas that are applied exactly once.
+//! The paper's exchange of counts (§4). A file lists the origins of its counts, and each delta is applied exactly once.
 
 use bruit_filters::counting::{CELL_BITS_MAX, CountingFilter, Extension, OneLineCounts};
 use bruit_filters::delta::{self, ApplyError, DiffError};
@@ -30,7 +30,7 @@ fn one_line() -> StoredFilter {
     StoredFilter::OneLineCounts(OneLineCounts::new(20, key().id()).unwrap())
 }
 
-/// Returns a site's own filter, empty.
+/// Returns an empty filter of a site's own counts.
 fn own(filter: StoredFilter, origin: u64) -> FilterFile {
     FilterFile::new(filter, Label { generation: 0, key: Some(key()) }, Some(History::new(Origin(origin)))).unwrap()
 }

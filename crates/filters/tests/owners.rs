@@ -1,4 +1,4 @@
-//! The owner table against a plain multimap, at its capacity and above, and its false votes against the prediction.
+//! Compares the owner table with a plain multimap, at its capacity and above, and its false votes with the prediction.
 
 #![expect(clippy::print_stdout, reason = "the figures help to explain a failing test")]
 
@@ -34,7 +34,7 @@ fn votes_of(table: &OwnerTable, asked: &[Fingerprint]) -> Vec<(Owner, [u32; PART
     votes.iter().collect()
 }
 
-/// Returns the votes for `owner` by the features `asked`.
+/// Returns the votes of the features `asked` for `owner`.
 fn votes_for(table: &OwnerTable, asked: &[Fingerprint], owner: Owner) -> [u32; PARTS] {
     let mut votes = Votes::new();
     table.votes(asked, &mut votes);
@@ -50,7 +50,7 @@ fn cover(counts: [u32; PARTS], least: [u32; PARTS]) -> bool {
     counts.iter().zip(least).all(|(&count, least)| count >= least)
 }
 
-/// A feature's index in a pool, and its part of the text.
+/// A feature's index in a pool, and the part of the text in which it occurs.
 type Placed = (usize, Part);
 
 /// An operation on a table. A feature is identified by its index in a pool, an owner by the number of owners added
@@ -75,7 +75,7 @@ fn steps(pool: usize, count: usize) -> impl Strategy<Value = Vec<Step>> {
     vec(step, 0..count)
 }
 
-/// A multimap from features to owners that removes entries only on request.
+/// The model: a multimap from features to owners that removes entries only on request.
 #[derive(Default)]
 struct Model {
     owners: BTreeMap<Owner, BTreeMap<usize, Part>>,
@@ -366,7 +366,8 @@ fn votes_tell_where_in_the_owners_text_they_lie() {
     assert!(cover(half, [0, 0, 12, 12]) && half[0] + half[1] <= 1, "{half:?}");
 }
 
-/// Tolerance: 4 standard errors of a Poisson count, plus 1 % of the prediction for the fill of this one table.
+/// The tolerance is 4 standard errors of a Poisson count, plus 1 % of the prediction because of the random fill of this
+/// table.
 #[test]
 fn absent_features_cast_the_predicted_false_votes() {
     const ABSENT: u64 = 1_000_000;
@@ -382,15 +383,15 @@ fn absent_features_cast_the_predicted_false_votes() {
         let off = (f64::from(found) - expected) / expected.sqrt();
         println!("load {load}: {found} votes, {expected:.0} expected, {off:.1} standard errors");
         assert!((f64::from(found) - expected).abs() <= 4.0 * expected.sqrt() + 0.01 * expected);
-        // Random owners: 50 false votes for each of 20,000 owners, evenly distributed.
+        // The owners of false votes are random: each of the 20,000 owners has about 50 false votes.
         let most = votes.iter().map(|(_, counts)| counts.iter().sum()).max().unwrap_or(0u32);
         let mean = expected / 20_000.0;
         assert!(f64::from(most) < mean + 8.0 * mean.sqrt() + 8.0, "{most} votes for one owner, {mean} on average");
     }
 }
 
-/// rspamd's shingles: a million records, each found by more than half of its features and never confused with another
-/// record.
+/// rspamd's shingles. There are a million records. Each is found by more than half of its features and never confused
+/// with another record.
 #[test]
 fn a_million_owners_of_32_features_are_found_in_a_table_without_parts() {
     const OWNERS: u64 = 1_000_000;

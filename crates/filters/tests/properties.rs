@@ -14,7 +14,7 @@ use proptest::prelude::*;
 const KEY_ID: KeyId = KeyId(7);
 
 fn fingerprints(max: usize) -> impl Strategy<Value = Vec<Fingerprint>> {
-    // Few distinct words, so that keys share lines, halves and tags.
+    // There are few distinct words, so that keys share lines, halves and tags.
     let word = prop_oneof![any::<u64>(), (0..4u64).prop_map(|i| i << 62), (0..4u64).prop_map(|i| i << 31)];
     vec((word.clone(), word).prop_map(|(high, low)| Fingerprint::new(high, low)), 0..max)
 }

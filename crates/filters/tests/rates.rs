@@ -1,8 +1,8 @@
 //! Measured rates against predictions, for each layout at three sizes.
 //!
-//! Tolerance: 4 standard errors of the fraction of absent keys found, plus 1 % of the prediction. The rate of a small
-//! filter varies with its random fill, so small sizes are measured on many filters. Keys are fingerprints of
-//! consecutive numbers under a fixed key, the same in every run.
+//! The tolerance is 4 standard errors of the fraction of absent keys found, plus 1 % of the prediction. The rate of a
+//! small filter varies with its random fill, so small sizes are measured on many filters. Keys are fingerprints of
+//! consecutive numbers under a fixed key, so they are the same in every run.
 
 #![expect(clippy::print_stdout, reason = "the figures help to explain a failing test")]
 
@@ -22,7 +22,7 @@ const ABSENT: u64 = 1_000_000;
 const STANDARD_ERRORS: f64 = 4.0;
 const SLACK: f64 = 0.01;
 
-/// Keys of both widths, by name. Rings use both words of a fingerprint; their rates must not change if one word is
+/// Keys of both widths, by name. Rings use both words of a fingerprint, and their rates must not change if one word is
 /// derived from the other.
 const WIDTHS: [(&str, FingerprintKey); 2] =
     [("wide", FingerprintKey::new([99; 16])), ("narrow", FingerprintKey::narrow([99; 16]))];
@@ -73,8 +73,8 @@ where
 
 #[test]
 fn classical_filters_keep_the_rate_of_equation_1() {
-    // Includes a filter of a hundred keys: dependent positions, as in plain double hashing, have the largest effect in
-    // small arrays.
+    // Includes a filter of a hundred keys, because dependent positions, as in plain double hashing, have the largest
+    // effect in small arrays.
     for size in [100].into_iter().chain(SIZES) {
         for rate in [1e-2, 1e-3, 1e-4, 1e-5] {
             let plan = MembershipPlan::new(Layout::Classical, size, Goal::Rate(rate)).unwrap();
@@ -181,7 +181,7 @@ fn rings_of_counts_read_above_0_for_the_unseen_at_the_planned_rate_under_either_
     }
 }
 
-/// The number of wrong counts of present keys is below the bound, and equal for keys of both widths.
+/// The number of wrong counts of present keys is below the bound, and about equal for keys of both widths.
 #[test]
 fn wrong_counts_of_a_ring_are_fewer_than_unseen_keys_that_read_above_0() {
     let size = 300_000;

@@ -1,4 +1,4 @@
-//! Sizing functions against published tables, simulations and each other.
+//! Compares sizing functions with published tables, simulations and each other.
 
 use bruit_filters::sizing::{
     BYTES_MAX, CountingPlan, Counts, Goal, Layout, MembershipPlan, Order, SizingError, best_hashes, bulk_rate,
@@ -62,7 +62,7 @@ fn both_forms_of_equation_1_agree_for_large_filters() {
             assert_close(classical_rate(keys, cells, hashes), exponential, 1e-5);
         }
     }
-    // In a filter of a few cells the two forms differ, and the power form is exact for balls in bins.
+    // In a filter of a few cells the two forms differ, and the power form is exact for balls thrown into bins.
     assert_eq!(classical_rate(1, 1, 1), 1.0);
     assert_close(classical_rate(1, 2, 1), 0.5, 1e-15);
 }
@@ -172,14 +172,14 @@ fn one_line_rates_are_dearer_than_the_classical_formula_says() {
         let lines = 1_000_000;
         one_line_rate((512.0 * lines as f64 / bits_per_key) as u64, lines, hashes)
     };
-    // Inclusion and exclusion over both halves, computed with 40 digits, gives these sizes for 1 % and 0.1 %.
+    // These sizes for 1 % and 0.1 % were computed by inclusion and exclusion over both halves with 40 digits.
     assert_close(rate(9.901, 6), 1e-2, 1e-3);
     assert_close(rate(15.541, 10), 1e-3, 1e-3);
     assert!(rate(15.4, 9) > 1.5 * classical_rate(1_000_000, 15_400_000, 9));
 }
 
 /// Returns the rate of k distinct positions anywhere in a line of 512 bits, by inclusion and exclusion over the checked
-/// positions: the rate of a layout without halves.
+/// positions. This is the rate of a layout without halves.
 fn anywhere_rate(bits_per_key: f64, hashes: u32) -> f64 {
     let load = 512.0 / bits_per_key;
     let (mut sum, mut choose) = (0.0, 1.0);
@@ -353,7 +353,7 @@ fn extreme_rates_and_budgets_still_get_plans() {
 const ROUNDS: f64 = 1000.0;
 
 /// m, k, mean and standard deviation of the refined error in the paper's experiments with shuffled insertions. Each
-/// experiment also has the number of distinct keys, implied by the paper's figures, and the number of insertions per
+/// experiment also has the number of distinct keys, as implied by the paper's figures, and the number of insertions per
 /// key.
 #[rustfmt::skip]
 fn shuffled_experiments() -> Vec<(u32, u64, Counts, Vec<[f64; 4]>)> {
@@ -445,7 +445,8 @@ fn refined_errors_between_the_ends_depend_on_the_stream_as_they_should() {
     let error = |order| refined_error(10_000, 80_000, 6, order).rate;
     let shuffled = |counts| error(Order::Shuffled(counts));
     let intuitive = intuitive_error(10_000, 80_000, 6);
-    // With one insertion per key, every order is a run. With more, a key is late only for a short time.
+    // With one insertion per key, every order consists of runs. With more insertions, a key is late only for a short
+    // time.
     assert_close(shuffled(Counts::equal(1)), error(Order::Runs), 1e-9);
     assert!(shuffled(Counts::equal(5)) < shuffled(Counts::equal(20)) && shuffled(Counts::equal(100)) < intuitive);
     // The more unequal the counts, the smaller the weighted error.

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 const LIMIT_BYTES: u64 = 1 << 20;
 const KEY_ID: KeyId = KeyId(9);
 
-/// A change, described by a few numbers that every structure interprets in its own way.
+/// A change, described by a few numbers. Every structure interprets them in its own way.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     /// Kind of change.
@@ -67,7 +67,7 @@ impl Subject for OneLineFilter {
     }
 }
 
-/// Changes a membership ring; both kinds have the same methods.
+/// Changes a membership ring. Both kinds have the same methods.
 macro_rules! change_ring {
     ($ring:expr, $change:expr) => {{
         let (ring, Change { what, start, amount }) = ($ring, $change);

@@ -1,5 +1,5 @@
-//! A clearinghouse without a server: create one in a directory, report a signature, check it. A check creates and
-//! changes nothing.
+//! A clearinghouse without a server. The program creates it in a directory, and reports or checks a signature. A check
+//! creates and changes nothing.
 //!
 //! ```sh
 //! cargo run --release -p bruit-store --example clearinghouse -- DIR report "cheap pills"

@@ -1,8 +1,8 @@
-//! The applier thread: applies batches that are on disk while the writer writes the next one.
+//! The applier thread, which applies batches that are on disk while the writer writes the next one.
 //!
 //! Batches are applied in the order in which they were written. The writer hands a batch over only if another one is
-//! already queued; otherwise it applies the batch itself, which saves two thread switches. Before it does so, and
-//! before it begins a snapshot, it waits until every batch in flight is applied.
+//! already queued. Otherwise it applies the batch itself, which saves two thread switches. Before it does so, and
+//! before it begins a snapshot, it waits until all batches that it handed over are applied.
 
 use std::io;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ pub(crate) struct Batch<M: Machine> {
 /// A job after admission.
 struct AdmittedJob<M: Machine> {
     events: Vec<M::Event>,
-    /// The outcome of each event: `None` until applied; set from the start for refused events.
+    /// The outcome of each event. It is `None` until the event is applied, but is set from the start for refused
+    /// events.
     outcomes: Vec<Option<M::Outcome>>,
     completion: Completion<M::Outcome>,
 }
@@ -41,7 +42,7 @@ pub(crate) struct Applier<M: Machine> {
     done: Receiver<()>,
     /// Number of batches handed over and not yet reported as done.
     under_way: usize,
-    /// Whether the thread panicked. The batches handed to it are then not applied.
+    /// Whether the thread panicked. If so, the batches handed to it will not be applied.
     dead: bool,
     thread: Option<JoinHandle<()>>,
 }
@@ -55,15 +56,16 @@ impl<M: Machine> Applier<M> {
             let _abandon = AbandonGuard(Arc::clone(&shared));
             while let Ok(batch) = waiting.recv() {
                 Batch::apply(batch, &shared);
-                // Fails only if the writer is gone and needs no notification.
+                // This fails only if the writer is gone, which then needs no notification.
                 let _ = finished.send(());
             }
         })?;
         Ok(Self { batches: Some(batches), done, under_way: 0, dead: false, thread: Some(thread) })
     }
 
-    /// Applies a batch after all earlier ones and answers its submitters: at once, or on the applier thread if `later`.
-    /// Does nothing if the thread has died, because a batch must not be applied without the earlier ones.
+    /// Applies a batch after all earlier ones and answers its submitters. If `later` is set, the applier thread does
+    /// this; otherwise it is done at once. Does nothing if the thread has died, because a batch must not be applied
+    /// without the earlier ones.
     pub(crate) fn apply(&mut self, batch: Batch<M>, later: bool, shared: &Shared<M>) {
         if !later {
             if self.drain() {
@@ -80,8 +82,8 @@ impl<M: Machine> Applier<M> {
         }
     }
 
-    /// Waits until every batch handed over is applied. Returns false if the thread has died, so that they never will
-    /// be.
+    /// Waits until all batches that were handed over are applied. Returns false if the thread has died, in which case
+    /// they never will be.
     pub(crate) fn drain(&mut self) -> bool {
         while self.under_way > 0 && !self.dead {
             self.wait_for_one();
@@ -100,12 +102,13 @@ impl<M: Machine> Applier<M> {
 impl<M: Machine> Drop for Applier<M> {
     fn drop(&mut self) {
         self.batches = None;
-        // The panic has already been printed, and all waiting submitters were answered.
+        // The panic message has already been printed, and all waiting submitters were answered.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// A guard that, if its thread panics, answers all waiting submitters and makes the queue refuse new work.
+/// A guard for a thread. If the thread panics, the guard answers all waiting submitters and makes the queue refuse new
+/// work.
 pub(crate) struct AbandonGuard<M: Machine>(pub(crate) Arc<Shared<M>>);
 
 impl<M: Machine> Drop for AbandonGuard<M> {
@@ -126,7 +129,7 @@ impl<M: Machine> Batch<M> {
         Self { jobs: jobs.into_iter().map(|job| AdmittedJob::new(job, &machine, record)).collect(), last: 0 }
     }
 
-    /// Returns the batch marked as written; `last` is the sequence of its last event.
+    /// Marks the batch as written and returns it. `last` is the sequence of its last event.
     pub(crate) fn written(self, last: u64) -> Self {
         Self { last, ..self }
     }
@@ -143,7 +146,7 @@ impl<M: Machine> Batch<M> {
             slice.iter().for_each(|(event, _)| machine.prefetch(event));
             slice.iter_mut().for_each(|(event, outcome)| **outcome = Some(machine.apply(event)));
         }
-        // Update the status before answering, so that a submitter with an answer sees its events in the status.
+        // The status is updated before submitters are answered, so that they find their events in the status.
         shared.status(|status| status.sequence = self.last);
         self.jobs.into_iter().for_each(AdmittedJob::answer);
     }
@@ -166,7 +169,7 @@ impl<M: Machine> AdmittedJob<M> {
         Self { outcomes: outcomes.collect(), events, completion }
     }
 
-    /// Returns the admitted events, each with the slot for its outcome.
+    /// Returns the admitted events, each with the place for its outcome.
     fn waiting(&mut self) -> impl Iterator<Item = (&M::Event, &mut Option<M::Outcome>)> {
         self.events.iter().zip(&mut self.outcomes).filter(|(_, outcome)| outcome.is_none())
     }

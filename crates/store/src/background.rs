@@ -1,7 +1,7 @@
-//! The snapshot thread: receives pieces of a state from the writer thread and writes them to disk.
+//! The snapshot thread, which receives pieces of a state from the writer thread and writes them to disk.
 //!
-//! Order: blocks and trailer into a temporary file, sync, rename, sync of the directory. Only then is the writer
-//! notified, and only then does it remove the files that the snapshot makes obsolete.
+//! The thread writes blocks and trailer to a temporary file, syncs and renames it, and syncs the directory. Only then
+//! does it notify the writer, which removes the files that the snapshot makes obsolete.
 
 use std::io;
 use std::path::PathBuf;
@@ -20,7 +20,8 @@ use crate::store::Shared;
 /// Maximum number of pieces queued for the disk.
 const CHUNKS_WAITING: usize = 4;
 
-/// Bytes written between two syncs: a quarter of a GiB of dirty pages would delay the journal's syncs.
+/// Number of bytes written between two syncs. If a quarter of a GiB of dirty pages accumulated, they would delay the
+/// journal's syncs.
 const SYNC_EVERY_BYTES: usize = 16 << 20;
 
 /// A piece of a state.
@@ -30,7 +31,7 @@ pub(crate) struct Chunk {
     pub(crate) last: bool,
 }
 
-/// The snapshot to write, and where.
+/// The snapshot to write, and its location.
 pub(crate) struct Task {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) directory: PathBuf,
@@ -43,14 +44,14 @@ pub(crate) fn start<M: Machine>(task: Task, shared: &Arc<Shared<M>>) -> io::Resu
     let shared = Arc::clone(shared);
     thread::Builder::new().name("bruit-snapshot".into()).spawn(move || {
         let _report = ReportGuard(Arc::clone(&shared));
-        // `run` consumes the receiver, so that the writer never waits on a full channel without a reader.
+        // `run` takes ownership of the receiver, so that the writer never waits on a full channel without a reader.
         let result = task.run(receiver, &shared.queue);
         shared.queue.finish_snapshot(result.map_err(Arc::new));
     })?;
     Ok(sender)
 }
 
-/// A guard that reports a panic of the thread to the writer, which waits for the result.
+/// A guard that reports a panic of the thread to the writer, which is waiting for the result.
 struct ReportGuard<M: Machine>(Arc<Shared<M>>);
 
 impl<M: Machine> Drop for ReportGuard<M> {
@@ -68,7 +69,8 @@ impl Task {
         let temporary = self.directory.join(format!("{TEMPORARY_PREFIX}{name}"));
         let written = self.disk.create(&temporary).and_then(|file| self.write(file, &chunks, queue));
         if let Err(error) = written {
-            // Frees the space on a full disk. If this fails too, the next opening of the store removes the file.
+            // The disk may be full, so the file is removed. If this also fails, the file is removed when the store is
+            // opened next time.
             let _ = self.disk.remove(&temporary);
             return Err(error);
         }

@@ -47,7 +47,8 @@ impl Clearinghouse {
                 return begin(&founding);
             }
             let founding = found();
-            // Do not found a clearinghouse that does not fit into memory, so that a smaller one can be founded instead.
+            // A clearinghouse that does not fit into memory is not founded, so that a smaller one can be founded
+            // instead.
             let engine = founding.engine().map_err(|error| match error {
                 UnfitFounding::Memory(missing) => OpenError::TooLarge { missing },
                 error => founding_error(error.to_string()),
@@ -73,10 +74,10 @@ impl Clearinghouse {
     }
 
     /// Changes the memory budget of the clearinghouse: see [`Event::Resize`]. Waits for a running snapshot. Returns the
-    /// outcome of the event: done, or the reason for the refusal.
+    /// outcome of the event, which is success or the reason for the refusal.
     ///
     /// # Errors
-    /// [`SubmitError`] if the event cannot be written; nothing has changed then.
+    /// [`SubmitError`] if the event cannot be written; nothing is changed in that case.
     pub fn resize(&self, budget_bytes: u64) -> Result<Outcome, SubmitError> {
         loop {
             // The event carries the engine's own time; later ticks bring the time of the clock.
@@ -90,9 +91,9 @@ impl Clearinghouse {
         }
     }
 
-    /// Ages the books to `now`, in as many ticks as necessary. After a long stop, claims are refused until it is done.
-    /// Returns the last outcome: either the books have reached `now`, with all generations that ended on the way, or
-    /// the reason why `now` is not a valid time.
+    /// Advances the books to `now`, in as many ticks as necessary. After a long stop, claims are refused until this is
+    /// done. Returns the last outcome. It says either that the books have reached `now`, with all generations that
+    /// ended on the way, or why `now` is not a valid time.
     ///
     /// # Errors
     /// [`SubmitError`] if the ticks cannot be written.
@@ -114,8 +115,9 @@ impl Clearinghouse {
     }
 }
 
-/// Fails if the directory holds other files, or a store that lost its founding file: a mistyped path must not become a
-/// store, and a store must not be founded twice. Call it before taking the lock, which would create a file there.
+/// Fails if the directory contains other files, or a store without its founding file, because a mistyped path must not
+/// become a store and a store must not be founded twice. Call this before taking the lock, which would create a file
+/// there.
 fn ensure_can_be_founded(directory: &Path) -> Result<(), OpenError> {
     if !directory.is_dir() || directory.join(FOUNDING_FILE).exists() {
         return Ok(());

@@ -32,10 +32,10 @@ pub const SHELF_FOLDER: &str = "shelf";
 /// Name of a local replica's file, at the default path of `bruit replica`.
 const REPLICA_FILE: &str = "replica";
 
-/// Name of a folder that exists if the directory is the root of a file system.
+/// Name of a folder that may exist if the directory is the root of a file system.
 const LOST_AND_FOUND: &str = "lost+found";
 
-/// Names of files that may be present next to a store's files, or in the directory before the store is founded.
+/// Names of files that may be in the directory, next to the store's files or before the store is founded.
 const NAMES_BESIDE: [&str; 6] =
     [NODE_KEY_FILE, FUZZY_KEY_FILE, ADMIN_TOKEN_FILE, SHELF_FOLDER, REPLICA_FILE, LOST_AND_FOUND];
 
@@ -49,7 +49,7 @@ pub(crate) fn snapshot_name(sequence: u64) -> String {
     format!("snapshot-{sequence:020}.bruit")
 }
 
-/// The contents of a directory, by file names alone. Numbers ascend.
+/// The contents of a directory, determined by file names alone. Numbers are in ascending order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listing {
     pub(crate) journal_files: Vec<u64>,
@@ -57,7 +57,7 @@ pub(crate) struct Listing {
     pub(crate) temporary: Vec<String>,
     /// Files that a repair cut off.
     pub(crate) cut: Vec<String>,
-    /// Files that neither belong to the store nor may be present next to it.
+    /// Files that do not belong to the store and may not be present next to it.
     pub(crate) others: Vec<String>,
 }
 
@@ -106,12 +106,12 @@ fn is_beside(name: &str) -> bool {
     NAMES_BESIDE.contains(&name) || is_unfinished_key()
 }
 
-/// Returns true if the file may have wider permissions than the others: mail users may read a replica.
+/// Returns true if the file may have wider permissions than the others, as a replica, which mail users may read.
 pub(crate) fn has_own_permissions(name: &str) -> bool {
     [REPLICA_FILE, LOST_AND_FOUND].contains(&name)
 }
 
-/// Returns true if this is a temporary file of the store. Other files with that prefix are not ours to remove.
+/// Returns true if this is a temporary file of the store. The store must not remove other files with the same prefix.
 fn is_temporary(name: &str) -> bool {
     name.strip_prefix(TEMPORARY_PREFIX).is_some_and(|finished| {
         number(finished, "journal-").is_some()
@@ -160,14 +160,14 @@ pub enum LockError {
     },
 }
 
-/// The lock on a directory, released on drop or when the process dies.
+/// The lock on a directory. It is released on drop or when the process dies.
 ///
 /// Both a file and the directory itself are locked, because the file may be deleted while it is locked.
 #[derive(Debug)]
 #[expect(dead_code, reason = "the locks are held as long as the files are open")]
 pub(crate) struct Lock {
     file: File,
-    /// `None` where directories cannot be locked: on some systems, and on some network file systems.
+    /// `None` if directories cannot be locked, as on some systems and network file systems.
     directory: Option<File>,
 }
 

@@ -12,7 +12,7 @@ pub trait Disk: Debug + Send + Sync + 'static {
     /// Creates a file for writing that only the owner may read, replacing any file of that name.
     ///
     /// # Errors
-    /// Any I/O error, as for all of these methods.
+    /// Any I/O error; the same applies to the other methods.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
     /// Opens a file for appending.
@@ -99,7 +99,7 @@ pub(crate) fn remove_if_there(disk: &dyn Disk, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns options that create files for the owner alone: they contain the realm's key and account credentials.
+/// Returns options that create files for the owner alone, because they contain the realm's key and account credentials.
 pub(crate) fn private() -> OpenOptions {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
     let mut options = OpenOptions::new();
@@ -108,7 +108,7 @@ pub(crate) fn private() -> OpenOptions {
     options
 }
 
-/// Creates a directory for the owner alone, and its parents with default permissions.
+/// Creates a directory for the owner alone. Creates missing parents with default permissions.
 pub(crate) fn create_private_directory(path: &Path) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;

@@ -1,7 +1,7 @@
-//! The faults that a survey found, with advice on each. Often the right action is to do nothing.
+//! The faults that a survey found, with advice on each. Often no action is needed.
 //!
-//! Opening reads only the newest sound snapshot and the journal files after it. A fault in any other file is harmless,
-//! and cutting there would discard sound events.
+//! Opening reads only the newest intact snapshot and the journal files after it. A fault in any other file is harmless,
+//! and a cut there would discard intact events.
 
 use std::fmt;
 use std::path::Path;
@@ -29,10 +29,10 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The action to take for a [`Finding`].
+/// The recommended action for a [`Finding`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Advice {
-    /// No action is needed: the named file contains all the events.
+    /// No action is needed, because the named file contains all the events.
     Harmless(String),
     /// Restore a backup, or cut the journal file at the offset.
     Cut {
@@ -41,9 +41,9 @@ pub enum Advice {
         /// The offset of the cut.
         offset: u64,
     },
-    /// Move the file to another directory: it belongs to another store.
+    /// Move the file to another directory, because it belongs to another store.
     MoveAway,
-    /// Restore the right founding file: all other files belong to another realm.
+    /// Restore the right founding file, because all other files belong to a different realm.
     RestoreFounding,
     /// Make the file readable.
     MakeReadable,
@@ -51,7 +51,7 @@ pub enum Advice {
     GoOnWithout {
         /// The file that depends on the missing events.
         file: String,
-        /// The last remaining event in that case.
+        /// The last event that remains without these files.
         last: u64,
     },
 }
@@ -65,7 +65,8 @@ impl Advice {
                 format!("harmless: all its data is also in {holder}; the next snapshot deletes this file")
             }
             Self::Cut { journal_file, offset } => format!(
-                "restore a backup, or cut off everything after the damage: bruit store repair {} --segment {journal_file} --cut-after {offset}",
+                "restore a backup, or cut off everything after the damage: bruit store repair {} --segment \
+                 {journal_file} --cut-after {offset}",
                 quoted(directory)
             ),
             Self::MoveAway => "it belongs to another store: move it to another directory and keep it".into(),
@@ -74,8 +75,8 @@ impl Advice {
             }
             Self::MakeReadable => "it may be intact: make it readable for this program".into(),
             Self::GoOnWithout { file, last } => format!(
-                "restore a backup, or move {file} and the journal files after it to another directory, which loses everything \
-                 after event {last}"
+                "restore a backup, or move {file} and the journal files after it to another directory, which loses \
+                 everything after event {last}"
             ),
         }
     }
@@ -118,15 +119,15 @@ impl Survey {
         let end_is_sound = self.journal_files.last().is_none_or(|journal_file| journal_file.fault.is_none());
         if end < newest && end_is_sound {
             warnings.push(format!(
-                "the journal ends with event {end}, before {}: normal for a copy made while the server ran; \
-                 otherwise the last journal file is missing, and with it all events after {newest}",
+                "the journal ends with event {end}, before {}; this is normal for a copy made while the \
+                 server was running; otherwise the last journal file is missing, and with it all events after {newest}",
                 snapshot_name(newest)
             ));
         }
         let mut sound = self.snapshots.iter().rev().filter(|snapshot| snapshot.fault.is_none());
         if let Some(older) = sound.nth(1).filter(|older| !self.leads_from(older.sequence, newest)) {
             warnings.push(format!(
-                "if {} became damaged too, {} would be useless: the journal between them has gaps",
+                "if {} were damaged, {} would be useless, because the journal has gaps between them",
                 snapshot_name(newest),
                 older.file
             ));
@@ -134,7 +135,7 @@ impl Survey {
         warnings
     }
 
-    /// Returns true if the journal has all events after `older` up to `newer`.
+    /// Returns true if the journal contains all events after `older`, up to and including `newer`.
     fn leads_from(&self, older: u64, newer: u64) -> bool {
         let needed = self.journal_files.iter().skip(self.first_needed_after(older));
         let mut needed = needed.take_while(|journal_file| journal_file.first <= newer);

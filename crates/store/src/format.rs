@@ -1,8 +1,8 @@
-//! The header that both kinds of files begin with, and the checksum used everywhere.
+//! The header of both kinds of files, and the checksum that is used everywhere.
 //!
-//! The checksum is XXH3-64, seeded with the realm and the file's sequence. It has 64 bits because a search after a
-//! damaged record tests at every byte whether a record begins there: 32 bits would match by accident about once in a
-//! hundred full journal files. The seed keeps a record of one file from being accepted in another.
+//! The checksum is XXH3-64, seeded with the realm and the file's sequence. A search after a damaged record tests at
+//! every byte whether a record begins there. For this reason, the checksum has 64 bits; 32 bits would match by accident
+//! about once in a hundred full journal files. Because of the seed, a record from one file is not accepted in another.
 
 use bruit_engine::codec::Reader;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -10,10 +10,11 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 /// Length of the header of a journal file or snapshot.
 pub const HEADER_BYTES: usize = 48;
 
-/// The format version, the only one so far.
+/// The format version. There is only one so far.
 pub(crate) const VERSION: u32 = 1;
 
-/// Highest sequence that a file may name: more than any disk can hold, and far below where arithmetic overflows.
+/// Highest sequence that a file may contain. No disk can hold that many events, and arithmetic with it does not
+/// overflow.
 pub(crate) const SEQUENCE_MAX: u64 = 1 << 62;
 
 /// Length of every checksum.
@@ -73,7 +74,7 @@ impl Header {
         out
     }
 
-    /// Checks the checksum before the version: a later version is reported only if the header is intact, so that a
+    /// Checks the checksum before the version. So a later version is reported only if the header is intact, and a
     /// flipped bit counts as damage. Later versions must therefore keep the header's length and the position of its
     /// checksum.
     pub(crate) fn decode(kind: Kind, bytes: &[u8]) -> Result<Self, HeaderFault> {

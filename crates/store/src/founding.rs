@@ -1,7 +1,8 @@
 //! The founding of a clearinghouse: its realm, with the secret key, and its initial settings.
 //!
-//! It is written once, before anything else, and never changes. Journal and snapshots name their realm but not its key:
-//! without the founding file they cannot be used. `docs/design/store.md` has the byte layout.
+//! The founding file is written once, before anything else, and never changes. Journal and snapshots name their realm
+//! but do not contain its key, so they cannot be used without the founding file. `docs/design/store.md` has the byte
+//! layout.
 
 use std::fs;
 use std::io;
@@ -31,7 +32,7 @@ const MAGIC: [u8; 8] = *b"\x89bruitR\n";
 const VERSION: u32 = 1;
 const CHECKSUM_BYTES: usize = 8;
 
-/// Maximum length of a founding file; a longer file is something else.
+/// Maximum length of a founding file. A longer file cannot be one.
 const FOUNDING_BYTES_MAX: u64 = 4_096;
 
 /// The choices made when a clearinghouse is founded.
@@ -78,13 +79,13 @@ pub enum FoundingError {
     /// A value is invalid.
     #[error("is malformed: {0}")]
     Malformed(#[from] Malformed),
-    /// The values do not describe a possible clearinghouse.
+    /// No clearinghouse can have these values.
     #[error(transparent)]
     Unfit(#[from] UnfitFounding),
 }
 
 impl Founding {
-    /// Creates a founding with the default epochs and a narrow key, whose bytes must be random.
+    /// Creates a founding with the default epochs and a narrow key. The bytes of the key must be random.
     ///
     /// # Errors
     /// [`BudgetOutOfRange`] if the budget is out of range.
@@ -104,7 +105,7 @@ impl Founding {
     }
 
     /// Returns the plan for the budget with the realm's book sizes, which may grow later. If these sizes would exceed
-    /// the budget, returns the plan with the budget's own sizes.
+    /// the budget, returns the plan with the sizes that the budget allows.
     fn plan(&self) -> Result<Plan, UnfitFounding> {
         let (plan, sizes) = (Plan::for_budget(self.budget_bytes)?, self.realm.sizes());
         Ok(if sizes.fit(&plan.sizes) { Plan { sizes, ..plan } } else { plan })
@@ -119,7 +120,7 @@ impl Founding {
         match Self::read_file(&path) {
             Ok(founding) => Ok(Some(founding)),
             Err(FoundingError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            // An unreadable file is an I/O error: restoring a backup would not help.
+            // An unreadable file is an I/O error, because restoring a backup would not help.
             Err(FoundingError::Io(source)) => Err(OpenError::io("read", &path, source)),
             Err(fault) => Err(OpenError::Founding { file: FOUNDING_FILE, reason: fault.to_string() }),
         }
@@ -139,7 +140,7 @@ impl Founding {
     /// Writes the founding into a new directory.
     ///
     /// # Errors
-    /// [`OpenError::Io`] if that fails; the directory then still counts as new.
+    /// [`OpenError::Io`] if writing fails; the directory then still counts as new.
     pub(crate) fn write(&self, directory: &Path, disk: &dyn Disk) -> Result<(), OpenError> {
         let path = directory.join(FOUNDING_FILE);
         let temporary = directory.join(format!("{TEMPORARY_PREFIX}{FOUNDING_FILE}"));
@@ -152,7 +153,7 @@ impl Founding {
         written.map_err(|source| OpenError::io("write", &path, source))
     }
 
-    /// Encodes the founding as in its file. The bytes contain the realm's secret key.
+    /// Returns the bytes of the founding file. The bytes contain the realm's secret key.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
@@ -244,7 +245,7 @@ mod tests {
             assert_eq!(
                 engine.realm().id(),
                 founding.realm.id(),
-                "the realm's id still derives from the founding's sizes"
+                "the realm's id is still derived from the founding's sizes"
             );
         }
         let smaller = resized(|sizes| sizes.bulk_lines = 1);

@@ -1,7 +1,7 @@
-//! A lock for one writer that works in slices, and many readers that never wait for more than one slice.
+//! A lock for one writer, which works in slices, and many readers, which never wait for more than one slice.
 //!
-//! A plain lock does not guarantee that: a writer that unlocks and locks again usually wins against readers that are
-//! still waking up, slice after slice. Here waiting readers are counted, and the writer does not lock while there are
+//! A plain lock does not guarantee this. A writer that unlocks and locks again usually wins against readers that are
+//! still waking up, slice after slice. This lock counts waiting readers, and the writer does not lock while there are
 //! any.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,7 +38,8 @@ impl<T> Gate<T> {
 
     /// Lets all waiting readers in, then locks for writing. Hold it for one slice.
     ///
-    /// Returns `None` if a thread panicked while changing the value: its state is unknown, so it may only be read.
+    /// Returns `None` if a thread panicked while changing the value. The state of the value is then unknown, so it may
+    /// only be read.
     pub(crate) fn write(&self) -> Option<RwLockWriteGuard<'_, T>> {
         while self.waiting.load(Ordering::SeqCst) > 0 {
             thread::yield_now();

@@ -1,8 +1,8 @@
-//! Writing the journal: records at the end of the last journal file, a new file when that one is full.
+//! Writing the journal. Records are appended to the last journal file; when it is full, a new file begins.
 //!
-//! After a failed write the file is truncated to its old length, and the next write may succeed. After a failed sync
-//! the contents of the file are unknown (the system may have dropped the dirty pages): the journal is poisoned until
-//! the store is opened again.
+//! After a failed write the file is truncated to its old length, and the next write may succeed. After a failed sync,
+//! the contents of the file are unknown, because the system may have dropped the dirty pages. The journal is then
+//! poisoned until the store is opened again.
 
 use std::io;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ pub const JOURNAL_FILE_BYTES: u64 = 64 << 20;
 /// The reason why nothing was appended.
 #[derive(Clone, Debug)]
 pub(crate) enum JournalError {
-    /// The write failed, perhaps because the disk is full; a retry may succeed.
+    /// The write failed, perhaps because the disk is full. A retry may succeed.
     Write(Arc<io::Error>),
     /// A sync failed.
     Poisoned(Arc<io::Error>),
@@ -31,7 +31,7 @@ pub(crate) struct Journal {
     directory: PathBuf,
     realm: [u8; 16],
     journal_file_bytes: u64,
-    /// The first sequences of all journal files; the last file is open for writing.
+    /// The first sequence of each journal file. The last file is open for writing.
     journal_files: Vec<u64>,
     file: Box<dyn DiskFile>,
     seed: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Resume {
 }
 
 impl Journal {
-    /// Opens the journal for appending; creates a journal file if there is none to continue.
+    /// Opens the journal for appending. Creates a journal file if there is none to continue.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         directory: PathBuf,
@@ -69,7 +69,7 @@ impl Journal {
         }
         let first = journal_files.last().copied().unwrap_or(next);
         let mut file = disk.append(&directory.join(journal_file_name(first)))?;
-        // Recovered records may never have been synced: the process was killed, or durability was relaxed.
+        // Recovered records may never have been synced, because the process was killed or durability was relaxed.
         file.sync()?;
         Ok(Self {
             seed: Header { kind: Kind::Journal, realm, sequence: first }.seed(),
@@ -139,7 +139,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Removes the journal files that hold no sequence above `sequence`.
+    /// Removes the journal files that contain no event after `sequence`.
     pub(crate) fn remove_up_to(&mut self, sequence: u64) -> io::Result<()> {
         while let [first, second, ..] = *self.journal_files.as_slice()
             && second <= sequence.saturating_add(1)
@@ -154,7 +154,7 @@ impl Journal {
         self.poison.clone().map_or(Ok(()), |error| Err(JournalError::Poisoned(error)))
     }
 
-    /// Begins a new journal file if the last one is full. The old one is completely on disk before the new one exists.
+    /// Begins a new journal file if the last one is full. The old file is completely on disk before the new one exists.
     fn make_room(&mut self) -> Result<(), JournalError> {
         if self.length < self.journal_file_bytes || self.length <= HEADER_BYTES as u64 {
             return Ok(());
@@ -170,7 +170,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Truncates the file after a failed write, as if it had not been tried.
+    /// Truncates the file after a failed write, as if the write had not been attempted.
     fn undo_write(&mut self, length: u64, error: io::Error) -> JournalError {
         match self.file.set_len(length) {
             Ok(()) => JournalError::Write(Arc::new(error)),
@@ -178,7 +178,7 @@ impl Journal {
         }
     }
 
-    /// Truncates the file after a failed sync: the record was refused, so it should not be recovered later.
+    /// Truncates the file after a failed sync, because the record was refused and should not be recovered later.
     fn undo_append(&mut self, length: u64, events: u32) {
         self.next -= u64::from(events);
         if self.file.set_len(length).is_err() {
@@ -187,14 +187,14 @@ impl Journal {
     }
 
     fn fail(&mut self, error: io::Error) -> JournalError {
-        tracing::error!(%error, "the journal cannot be trusted any more: nothing is accepted until the store is reopened");
+        tracing::error!(%error, "the journal is unreliable; the store accepts no events until it is opened again");
         let error = Arc::new(error);
         self.poison = Some(Arc::clone(&error));
         JournalError::Poisoned(error)
     }
 }
 
-/// Creates an empty journal file, which gets its name only when it is complete on disk.
+/// Creates an empty journal file. It has its final name only when it is completely on disk.
 fn begin(disk: &dyn Disk, directory: &std::path::Path, header: Header) -> io::Result<()> {
     let name = journal_file_name(header.sequence);
     let temporary = directory.join(format!("{TEMPORARY_PREFIX}{name}"));

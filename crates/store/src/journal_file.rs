@@ -1,7 +1,7 @@
 //! Reading a journal file, record by record, in bounded memory.
 //!
-//! A fault has an offset and a reason. [`is_damage`] distinguishes an unfinished write, after a crash or power failure,
-//! from corruption of data that was safe on disk.
+//! A fault has an offset and a reason. [`is_damage`] distinguishes corruption of data that was safe on disk from a
+//! write that a crash or power failure interrupted.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -10,11 +10,11 @@ use bruit_engine::codec::{Malformed, Reader};
 use crate::format::{CHECKSUM_BYTES, HEADER_BYTES, Header, HeaderFault, Kind, checksum};
 use crate::record::{MARKER, RECORD_HEADER_BYTES, RECORD_OVERHEAD_BYTES, RecordHeader, check_payload, take_event};
 
-/// Bytes searched at a time for a record after a bad one.
+/// Number of bytes searched at a time for a record after a bad one.
 const SEARCH_BYTES: usize = 1 << 20;
 
 /// Number of valid headers without a valid record that a search examines before it reports damage. They do not occur by
-/// accident; without a bound, a crafted file could keep the search busy for days.
+/// accident, but without a bound a crafted file could keep the search busy for days.
 const SEARCH_CANDIDATES_MAX: usize = 1024;
 
 /// The reason why no record could be read.
@@ -80,7 +80,7 @@ impl<R: Read> JournalFileReader<R> {
         Ok(Header::decode(Kind::Journal, &bytes).map(|header| Self::assume(input, header)))
     }
 
-    /// Creates a reader of the records after a damaged header, which is replaced with `header`.
+    /// Creates a reader of a file with a damaged header. `header` replaces the header of the file.
     pub(crate) const fn assume(input: R, header: Header) -> Self {
         Self { input, header, offset: HEADER_BYTES as u64, next: header.sequence, buffer: Vec::new() }
     }
@@ -147,22 +147,22 @@ fn payload(record: &[u8]) -> &[u8] {
     record.get(RECORD_HEADER_BYTES..record.len().saturating_sub(CHECKSUM_BYTES)).unwrap_or_default()
 }
 
-/// The sequences of a store's snapshots; 0 if there are none.
+/// The sequences of a store's snapshots, or 0 if there are none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Snapshots {
-    /// Sequence of the newest snapshot, sound or not. The journal was on disk up to this sequence.
+    /// Sequence of the newest snapshot, intact or not. The journal was on disk up to this sequence.
     pub(crate) newest: u64,
-    /// Sequence of the newest sound snapshot, which contains everything up to this sequence.
+    /// Sequence of the newest intact snapshot, which contains everything up to this sequence.
     pub(crate) sound: u64,
 }
 
-/// Returns true if the fault at `reader`'s position, in the last journal file, is more than an unfinished write.
+/// Returns true if the fault at `reader`'s position in the last journal file cannot be an unfinished write.
 ///
-/// It is damage if a snapshot proves that the bad record was on disk. There is one exception: a sound snapshot contains
-/// that record and all later ones. This occurs in a copy of the directory that was made while the record was written,
-/// with the snapshot copied soon after. It is also damage if a valid record follows that was written when the bad one
-/// was already known to be on disk. (Under relaxed durability this is not known: the disk may have persisted a later
-/// write and lost an earlier one.)
+/// It is damage if a snapshot proves that the bad record was on disk. The exception is an intact snapshot that contains
+/// this record and all later ones. That occurs in a copy of the directory if the record was being written while its
+/// file was copied, and the snapshot was copied soon after. It is also damage if a valid record follows that was
+/// written when the bad one was already known to be on disk. (Any other valid record that follows proves nothing: under
+/// relaxed durability, the disk may have persisted a later write and lost an earlier one.)
 pub(crate) fn is_damage<R: Read + Seek>(
     reader: &mut JournalFileReader<R>,
     fault: RecordFault,
@@ -179,8 +179,8 @@ pub(crate) fn is_damage<R: Read + Seek>(
     Ok(proof != Search::End)
 }
 
-/// Returns the highest sequence in valid records after `reader`'s position, and the offset at which the last of them
-/// ends.
+/// Returns the highest sequence in valid records after `reader`'s position, and the offset at which the last of these
+/// records ends.
 pub(crate) fn last_behind<R: Read + Seek>(reader: &mut JournalFileReader<R>) -> io::Result<Option<(u64, u64)>> {
     let mut last = None;
     search(
@@ -269,7 +269,7 @@ mod tests {
         builder.finish(first, durable, HEADER.seed()).to_vec()
     }
 
-    /// Reads a whole file. Returns the sequences, and `None` at a clean end or else whether the fault is damage.
+    /// Reads a whole file. Returns the sequences, and also `None` at a clean end, or whether the fault is damage.
     fn read(bytes: &[u8]) -> (Vec<u64>, Option<bool>) {
         let mut reader = JournalFileReader::open(Cursor::new(bytes)).unwrap().unwrap();
         let mut sequences = Vec::new();

@@ -1,9 +1,9 @@
 //! Durable storage for a clearinghouse: every confirmed event survives a crash and is applied exactly once.
 //!
-//! A [`Store`] contains a [`Machine`]: any deterministic state that is changed by events. It writes every accepted
-//! event to a journal and waits for the disk *before* it applies the event and answers. Snapshots are written while the
-//! machine runs. Opening restores the newest sound snapshot and replays the journal after it. The store does not know
-//! the meaning of events.
+//! A [`Store`] contains a [`Machine`], which is any deterministic state that is changed by events. It writes every
+//! accepted event to a journal and waits for the disk *before* it applies the event and answers. Snapshots are written
+//! while the machine runs. Opening restores the newest intact snapshot and replays the journal after it. The store does
+//! not know the meaning of events.
 //!
 //! ```text
 //!   submit ──► queue ──► writer thread: admit, one record, one fdatasync ──► applier thread: apply, answer
@@ -15,13 +15,13 @@
 //! |---|---|
 //! | [`machine`] | the trait of a stored state |
 //! | [`clearinghouse`], [`founding`] | the engine as such a machine, and its initial settings |
-//! | `store`, `queue`, `writer`, `applier`, `background` | the running store, its queue of submits, its three threads |
+//! | `store`, `queue`, `writer`, `applier`, `background` | the running store, its queue of submitted events, and its three threads |
 //! | `gate` | the lock on the machine, whose writer lets readers in between slices |
-//! | `format`, `record`, `journal_file`, `snapshot` | bytes: headers, records of a journal file, blocks of a snapshot |
+//! | `format`, `record`, `journal_file`, `snapshot` | the formats of headers, records of a journal file, and blocks of a snapshot |
 //! | `journal`, `recover` | writing journal files; recovering a machine from a directory |
-//! | [`mod@survey`], [`findings`] | checking a directory without changing it; its faults, with advice |
+//! | [`mod@survey`], [`findings`] | checking a directory without changing it, and advice on its faults |
 //! | [`mod@repair`] | cutting the journal before a damaged record |
-//! | [`disk`], `directory`, [`modes`] | write operations that can fail; file names and the lock; file permissions |
+//! | [`disk`], `directory`, [`modes`] | write operations, which tests can make fail; file names and the lock; file permissions |
 //!
 //! `docs/design/store.md` specifies the bytes and the order of every `fsync`.
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]

@@ -6,8 +6,8 @@ use bruit_engine::codec::Malformed;
 
 /// A deterministic state machine that is changed by events.
 ///
-/// Equal states and equal events must give equal states, on every computer: recovery restores a snapshot and applies
-/// the later events again.
+/// An event must turn equal states into equal states, on every computer, because recovery restores a snapshot and
+/// applies the later events again.
 pub trait Machine: Sized + Send + Sync + 'static {
     /// A change of the state.
     type Event: Send + 'static;
@@ -26,7 +26,7 @@ pub trait Machine: Sized + Send + Sync + 'static {
     /// Decides whether an event may be written. Refused events are never written.
     ///
     /// All events of a batch are admitted before the first of them is applied, so [`apply`](Self::apply) must handle an
-    /// event that earlier ones have made pointless.
+    /// event that earlier events of the batch have made pointless.
     ///
     /// # Errors
     /// The outcome to return for the refused event.
@@ -35,14 +35,14 @@ pub trait Machine: Sized + Send + Sync + 'static {
     /// Prefetches the memory that an event will change. Called for all events of a slice before the first is applied.
     fn prefetch(&self, _event: &Self::Event) {}
 
-    /// Applies an event. Cannot fail: the event is already on disk.
+    /// Applies an event. Cannot fail, because the event is already on disk.
     fn apply(&mut self, event: &Self::Event) -> Self::Outcome;
 
-    /// Appends the slow part of a snapshot's beginning; checks continue meanwhile. The writer then calls
+    /// Appends the part of a snapshot's beginning that takes long. Checks continue meanwhile. The writer then calls
     /// [`begin_snapshot`](Self::begin_snapshot), with no event in between.
     fn snapshot_start(&self, _out: &mut Vec<u8>) {}
 
-    /// Starts a snapshot of the current state: appends the next bytes, and from now on logs the data that later events
+    /// Starts a snapshot of the current state. Appends the next bytes and, from now on, logs the data that later events
     /// overwrite.
     fn begin_snapshot(&mut self, out: &mut Vec<u8>);
 
@@ -50,14 +50,14 @@ pub trait Machine: Sized + Send + Sync + 'static {
     /// complete.
     fn continue_snapshot(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool;
 
-    /// Memory in bytes of the log of overwritten data, kept for the running snapshot. The writer copies faster when the
-    /// log is large.
+    /// Returns the memory in bytes of the log of overwritten data, which is kept for the running snapshot. The writer
+    /// copies faster when the log is large.
     fn logged_bytes(&self) -> usize {
         0
     }
 
-    /// Restores a state from its snapshot, which must be read to the end. `self` is a machine without events and with
-    /// the same settings.
+    /// Restores a state from its snapshot, which must be read to the end. `self` is a machine with the same settings
+    /// and without events.
     ///
     /// # Errors
     /// [`RestoreError`] if the bytes are not a valid state. Memory use must be bounded for any input.
@@ -74,8 +74,8 @@ pub enum RestoreError {
     /// The bytes could not be read, or a checksum does not match.
     #[error(transparent)]
     Read(#[from] io::Error),
-    /// The bytes are a state of another machine: written by a later program, or with other settings. This is not
-    /// damage, so the store does not fall back to an older snapshot.
+    /// The bytes are a state of another machine, which was written by a later program or with other settings. This is
+    /// not damage, so the store does not fall back to an older snapshot.
     #[error(transparent)]
     Unlike(Box<dyn std::error::Error + Send + Sync>),
     /// The bytes may be valid, but there is not enough memory for the state.

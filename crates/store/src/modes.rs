@@ -17,10 +17,10 @@ const OTHERS: u32 = 0o077;
 /// Permission bits that let others create or replace files in a directory.
 const WRITABLE: u32 = 0o022;
 
-/// Maximum depth of folders searched. Log folders have three levels: origin, incarnation, book.
+/// Maximum depth of folders to search. Log folders have three levels: origin, incarnation and book.
 const DEPTH_MAX: usize = 8;
 
-/// A file of the store with too wide a mode.
+/// A file of the store whose mode is too wide.
 #[derive(Debug)]
 pub struct ExposedFile {
     /// Path of the file.
@@ -72,7 +72,7 @@ fn tighten_below(folder: &Path, depth: usize, exposed: &mut Vec<ExposedFile>) {
     }
 }
 
-/// Restricts one file. Does not follow symbolic links: their targets are not ours.
+/// Restricts one file. Does not follow symbolic links, because their targets do not belong to the store.
 fn tighten_one(path: &Path, exposed: &mut Vec<ExposedFile>) {
     let Ok(metadata) = fs::symlink_metadata(path) else { return };
     let mode = mode_of(&metadata);
@@ -120,7 +120,7 @@ mod tests {
             assert_eq!(mode(&at(name)), 0o600, "{name}");
         }
         assert_eq!([mode(&at("shelf")), mode(&at("shelf/ab/1"))], [0o700; 2]);
-        assert_eq!([mode(&at("notes")), mode(&at("replica"))], [0o644; 2], "not ours, or for others to read");
+        assert_eq!([mode(&at("notes")), mode(&at("replica"))], [0o644; 2], "other files keep their modes");
         assert!(tighten(folder.path()).unwrap().is_empty());
     }
 

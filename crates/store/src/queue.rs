@@ -1,6 +1,6 @@
-//! The queue of the writer thread: submits, requests for snapshots, results of the snapshot thread.
+//! The queue of the writer thread: submitted events, requests for snapshots, and results of the snapshot thread.
 //!
-//! The queue is bounded: a submit that does not fit is refused at once, so memory does not grow with traffic.
+//! The queue is bounded. Events that do not fit are refused at once, so memory does not grow with traffic.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,36 +24,36 @@ pub const QUEUE_BYTES_MAX: usize = 16 << 20;
 #[non_exhaustive]
 pub enum SubmitError {
     /// The queue is full.
-    #[error("too many events are queued for the disk: try again later")]
+    #[error("too many events are queued for the disk; try again later")]
     Busy,
     /// The store is closed.
     ///
-    /// If it closed because one of its threads panicked (see [`Status::poisoned`](crate::Status::poisoned)), these
+    /// If it was closed because one of its threads panicked (see [`Status::poisoned`](crate::Status::poisoned)), these
     /// events may or may not be present when it is opened again.
     #[error("the store is closed")]
     Closed,
     /// An event is larger than [`EVENT_BYTES_MAX`].
-    #[error("an event has {bytes} bytes; the maximum is {EVENT_BYTES_MAX}")]
+    #[error("an event is {bytes} bytes long; the maximum is {EVENT_BYTES_MAX}")]
     EventTooLarge {
         /// Length of the event in bytes.
         bytes: usize,
     },
     /// The events together are larger than [`RECORD_BYTES_MAX`].
-    #[error("the events have {bytes} bytes in total; the maximum is {RECORD_BYTES_MAX}")]
+    #[error("the events are {bytes} bytes long in total; the maximum is {RECORD_BYTES_MAX}")]
     TooLarge {
         /// Total length of the events in bytes.
         bytes: usize,
     },
-    /// An event cannot be decoded from its own encoding: in the journal, it would keep the store from being opened.
+    /// An event cannot be decoded from its own encoding. In the journal, it would prevent the store from being opened.
     #[error("an event cannot be decoded from its own encoding")]
     Unreadable(#[source] Malformed),
-    /// The write failed; nothing was stored, and a retry may succeed.
+    /// The write failed. Nothing was stored, and a retry may succeed.
     #[error("failed to write to the journal (is the disk full?)")]
     Write(#[source] Arc<io::Error>),
-    /// A sync failed: the store accepts no more events until it is opened again.
+    /// A sync failed. The store accepts no more events until it is opened again.
     ///
-    /// These events may or may not be present after that.
-    #[error("failed to sync the journal; the store accepts nothing until it is opened again")]
+    /// These events may or may not be present then.
+    #[error("failed to sync the journal; the store accepts no events until it is opened again")]
     Poisoned(#[source] Arc<io::Error>),
 }
 
@@ -69,7 +69,7 @@ pub enum SnapshotError {
     Closed,
 }
 
-/// The callback that receives the outcomes. Called exactly once, even when dropped.
+/// The callback that receives the outcomes. It is called exactly once, even if it is dropped.
 pub(crate) struct Completion<O>(Option<Answer<O>>);
 
 /// The function that a [`Completion`] calls.
@@ -103,7 +103,7 @@ pub(crate) struct Job<M: Machine> {
     pub(crate) completion: Completion<M::Outcome>,
 }
 
-/// Encodes events as in a record, and verifies that they can be decoded from there.
+/// Encodes events as in a record, and verifies that they can be decoded again.
 pub(crate) fn frame<M: Machine>(events: &[M::Event]) -> Result<Vec<u8>, SubmitError> {
     let mut framed = Vec::new();
     for event in events {
@@ -188,7 +188,7 @@ impl<M: Machine> Queue<M> {
     /// Queues a job, or refuses it at once.
     pub(crate) fn push(&self, job: Job<M>) {
         if let Some((job, error)) = self.try_push(job) {
-            // Outside the lock: the callback may submit again.
+            // This is done outside the lock, because the callback may submit again.
             job.completion.answer(Err(error));
         }
     }
@@ -199,7 +199,7 @@ impl<M: Machine> Queue<M> {
             return Some((job, SubmitError::Closed));
         }
         let (events, bytes) = (state.events + job.events.len(), state.bytes + job.framed.len());
-        // An empty queue accepts a job of any size, so that none is refused forever.
+        // An empty queue accepts a job of any size, so that no job is refused forever.
         if !state.jobs.is_empty() && (events > QUEUE_EVENTS_MAX || bytes > QUEUE_BYTES_MAX) {
             return Some((job, SubmitError::Busy));
         }
@@ -214,7 +214,7 @@ impl<M: Machine> Queue<M> {
         self.lock().events
     }
 
-    /// Requests a snapshot. Returns false if the queue is closed and none will be taken.
+    /// Requests a snapshot. Returns false if the queue is closed, so that none will be taken.
     pub(crate) fn request_snapshot(&self, request: Request) -> bool {
         self.change(|state| {
             let open = !state.closed;
@@ -240,7 +240,7 @@ impl<M: Machine> Queue<M> {
         self.change(|state| state.closed = true);
     }
 
-    /// Closes the queue after a panic and answers everyone who waits.
+    /// Closes the queue after a panic and answers all waiting callers.
     pub(crate) fn abandon(&self) {
         let (jobs, requests) = self.change(|state| {
             (state.closed, state.abandoned) = (true, true);

@@ -1,7 +1,7 @@
-//! Recovery: restores a machine from the newest sound snapshot in a directory and the events after it.
+//! Recovery: restores a machine from the newest intact snapshot in a directory and the events after it.
 //!
-//! Nothing is skipped silently. A damaged snapshot is listed in the [`Recovery`], and the previous one is used. Damage
-//! or a gap in the journal stops the recovery with an error that names the place and the remedy.
+//! Nothing is skipped silently. A damaged snapshot is listed in the [`Recovery`], and the previous one is used. If
+//! there is damage or a gap in the journal, the recovery stops with an error that names the place and the remedy.
 
 use std::fmt;
 use std::fs::File;
@@ -26,10 +26,10 @@ use crate::writer::Start;
 /// Bytes per read.
 pub(crate) const READ_BYTES: usize = 1 << 20;
 
-/// Maximum number of attempts of [`peek`] while the store's owner removes files.
+/// Maximum number of attempts of [`peek`] while the process that owns the store removes files.
 pub const PEEKS_MAX: u32 = 5;
 
-/// A file, limited to its length when it was opened.
+/// A file, limited to the length that it had when it was opened.
 pub(crate) type Input = BufReader<Take<File>>;
 
 /// The reason why a store could not be opened.
@@ -49,10 +49,10 @@ pub enum OpenError {
         /// The cause.
         source: io::Error,
     },
-    /// A file belongs to another realm, while others belong to this one.
+    /// A file belongs to another realm, but other files belong to this one.
     #[error(
-        "{file} belongs to another realm than {FOUNDING_FILE} and the other files of this store: move it to another \
-         directory and keep it; nothing was changed"
+        "{file} belongs to a different realm from {FOUNDING_FILE} and the other files of this store; move it to \
+         another directory and keep it; nothing was changed"
     )]
     OtherRealm {
         /// The file.
@@ -60,8 +60,8 @@ pub enum OpenError {
     },
     /// All files belong to another realm, so the founding file is the wrong one.
     #[error(
-        "{FOUNDING_FILE} belongs to another realm than all other files in {}; restore the {FOUNDING_FILE} of this store \
-         from a backup and leave the other files where they are; nothing was changed",
+        "{FOUNDING_FILE} belongs to a different realm from all other files in {}; restore the {FOUNDING_FILE} of this \
+         store from a backup and leave the other files where they are; nothing was changed",
         directory.display()
     )]
     WrongFounding {
@@ -76,10 +76,10 @@ pub enum OpenError {
         /// Version of the file.
         version: u32,
     },
-    /// The directory contains other files but no clearinghouse, so none is founded there.
+    /// The directory contains other files but no clearinghouse, so no clearinghouse is founded there.
     #[error(
-        "{} holds no store and is not empty (it contains {file}), so no store was founded there; check the path, or use \
-         an empty directory",
+        "{} holds no store and is not empty (it contains {file}), so no store was founded there; check the path, or \
+         use an empty directory",
         directory.display()
     )]
     NotEmpty {
@@ -88,7 +88,7 @@ pub enum OpenError {
         /// One of the files.
         file: String,
     },
-    /// The owner of the store kept removing files while they were being read.
+    /// The process that owns the store kept removing files while they were being read.
     #[error("files were removed while {} was being read; try again", directory.display())]
     FilesWent {
         /// The directory.
@@ -96,8 +96,9 @@ pub enum OpenError {
     },
     /// There is a journal or a snapshot, but no founding file.
     #[error(
-        "{FOUNDING_FILE} is missing from {dir}: the journal and the snapshots there cannot be read without it; restore it from any backup of \
-         this store, or from another server of the same realm (`bruit keys realm {file} --server URL`); nothing was changed",
+        "{FOUNDING_FILE} is missing from {dir}: the journal and the snapshots there cannot be read without it; \
+         restore it from any backup of this store, or from another server of the same realm (`bruit keys realm {file} \
+         --server URL`); nothing was changed",
         dir = directory.display(),
         file = quoted(&directory.join(FOUNDING_FILE))
     )]
@@ -132,7 +133,7 @@ pub enum OpenError {
         /// The fault.
         reason: String,
     },
-    /// Events are missing, between two files or at the end.
+    /// Events are missing between two files or at the end.
     #[error(
         "events {first} to {last} are missing before {file}{}; restore a backup, or move {file} and the journal files \
          after it to another directory, which loses everything after event {}",
@@ -150,10 +151,10 @@ pub enum OpenError {
         /// Damaged snapshots, one of which may have contained the events.
         damaged: Vec<String>,
     },
-    /// A snapshot is sound, but belongs to another clearinghouse or another version of the program.
+    /// A snapshot is intact, but belongs to another clearinghouse or another version of the program.
     #[error(
-        "{file} cannot be used with this version of bruit and this {FOUNDING_FILE}; run the version that wrote it, or restore the \
-         {FOUNDING_FILE} that belongs to it; nothing was changed"
+        "{file} cannot be used with this version of bruit and this {FOUNDING_FILE}; run the version that wrote it, or \
+         restore the {FOUNDING_FILE} that belongs to it; nothing was changed"
     )]
     Unlike {
         /// The snapshot.
@@ -164,22 +165,23 @@ pub enum OpenError {
     /// There is not enough memory to found a store.
     #[error("{missing}; lower `memory` in the configuration; nothing was founded")]
     TooLarge {
-        /// The missing memory and its purpose.
+        /// The memory that could not be allocated, and its purpose.
         missing: NotEnoughMemory,
     },
     /// There is not enough memory for an existing store.
     #[error(
-        "{missing}; an existing store needs its whole memory budget: free memory, or raise the limit of the process (`ulimit -v`, \
-         `LimitAS=`, `MemoryMax=`); nothing was changed"
+        "{missing}; an existing store needs its whole memory budget: free memory, or raise the limit of the process \
+         (`ulimit -v`, `LimitAS=`, `MemoryMax=`); nothing was changed"
     )]
     Memory {
-        /// The missing memory and its purpose.
+        /// The memory that could not be allocated, and its purpose.
         missing: String,
     },
-    /// A sound record contains an event that the machine cannot decode.
+    /// An intact record contains an event that the machine cannot decode.
     #[error(
         "event {sequence}, in the record at byte {offset} of {file}, cannot be read; run the version of bruit that \
-         wrote it, or cut it off with everything after it: `bruit store repair DIR --segment {file} --cut-after {offset}`"
+         wrote it, or cut it off with everything after it: `bruit store repair DIR --segment {file} --cut-after \
+         {offset}`"
     )]
     Event {
         /// The journal file.
@@ -213,14 +215,14 @@ pub struct Recovery {
     pub damaged: Vec<DamagedSnapshot>,
     /// Number of events replayed after the snapshot.
     pub replayed_events: u64,
-    /// Number of bytes of the records with the replayed events.
+    /// Number of bytes in the records of the replayed events.
     pub replayed_bytes: u64,
-    /// Number of bytes of an unfinished write dropped at the end. The events in these bytes were never confirmed, or
-    /// they are in the snapshot.
+    /// Number of bytes of an unfinished write that were dropped at the end. The events in these bytes were never
+    /// confirmed, or are in the snapshot.
     pub torn_bytes: u64,
     /// The sequence of the last event.
     pub sequence: u64,
-    /// The last event of the journal, if the snapshot contains later ones. This is normal in a copy made while the
+    /// The last event of the journal, if the snapshot contains later events. This is normal in a copy made while the
     /// server ran; otherwise the last journal file is missing, and with it all events after the snapshot.
     pub journal_ends: Option<u64>,
 }
@@ -237,17 +239,17 @@ pub struct DamagedSnapshot {
 impl fmt::Display for Recovery {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for DamagedSnapshot { file, reason } in &self.damaged {
-            writeln!(formatter, "{file} is damaged ({reason}): fell back to the one before")?;
+            writeln!(formatter, "{file} is damaged ({reason}); used the previous snapshot instead")?;
         }
         match self.snapshot {
             Some(sequence) => write!(formatter, "restored {}", snapshot_name(sequence))?,
-            None => write!(formatter, "began without a snapshot")?,
+            None => write!(formatter, "started without a snapshot")?,
         }
         write!(formatter, ", replayed {} events", self.replayed_events)?;
         if self.torn_bytes > 0 {
             write!(
                 formatter,
-                ", left out {} bytes of an unfinished write that was never confirmed or is in the snapshot",
+                ", dropped {} bytes of an unfinished write (never confirmed, or already in the snapshot)",
                 self.torn_bytes
             )?;
         }
@@ -255,7 +257,8 @@ impl fmt::Display for Recovery {
         self.journal_ends.map_or(Ok(()), |last| {
             write!(
                 formatter,
-                "\nthe journal ends with event {last}, before the snapshot: unless this is a copy, a file is gone"
+                "\nthe journal ends with event {last}, before the snapshot; unless this is a copy, a journal file is \
+                 missing"
             )
         })
     }
@@ -287,7 +290,7 @@ pub(crate) fn prepare(directory: &Path, disk: &dyn Disk) -> Result<Lock, OpenErr
     Ok(lock)
 }
 
-/// Restores and replays. The caller holds the directory's lock.
+/// Restores a snapshot and replays the journal. The caller holds the directory's lock.
 pub(crate) fn recover<M: Machine>(
     directory: &Path,
     options: &Options,
@@ -306,9 +309,9 @@ pub(crate) fn recover<M: Machine>(
     Ok(RecoveredStore { machine, start, report })
 }
 
-/// Returns the machine in `directory`, as opening the store would recover it, without a lock and without changing
-/// anything: a torn tail is ignored, not cut off. The store may be in use. `make` returns the machine without events,
-/// and `progress` is called with the number of journal bytes read since the last call.
+/// Returns the machine in `directory` as opening the store would recover it, but takes no lock and changes nothing. A
+/// torn tail is ignored, not cut off. The store may be in use. `make` returns the machine without events, and
+/// `progress` is called with the number of journal bytes read since the last call.
 ///
 /// # Errors
 /// [`OpenError`] for any reason why opening would fail, except that the store is in use.
@@ -322,7 +325,7 @@ pub fn peek<M: Machine>(
         let listing = list(directory)?;
         let replayed = Replay::of(directory, &listing, make()?, progress);
         let is_whole = replayed.as_ref().is_ok_and(|(replay, _)| replay.report.damaged.is_empty());
-        // A store in use removes obsolete files, which looks like damage to a reader that had listed them.
+        // A store in use removes obsolete files. To a reader that has already listed them, this looks like damage.
         if is_whole || list(directory)? == listing {
             return replayed.map(|(replay, _)| (replay.machine, replay.report));
         }
@@ -345,7 +348,7 @@ pub(crate) fn open_as_it_is(path: &Path) -> io::Result<(Input, u64)> {
     Ok((BufReader::with_capacity(READ_BYTES, file.take(bytes)), bytes))
 }
 
-/// Returns the machine of the newest sound snapshot; damaged ones are added to the report.
+/// Returns the machine of the newest intact snapshot, and adds damaged snapshots to the report.
 fn newest_sound<M: Machine>(
     directory: &Path,
     listing: &Listing,
@@ -368,8 +371,8 @@ fn newest_sound<M: Machine>(
     Ok(None)
 }
 
-/// Restores one snapshot. The inner error is the reason why the snapshot is damaged. A file that cannot be read is an
-/// outer error.
+/// Restores one snapshot. The inner error is the reason why the snapshot is damaged. If the file cannot be read, the
+/// error is an outer one.
 fn restore<M: Machine>(path: &Path, sequence: u64, empty: &M) -> Result<Result<M, String>, OpenError> {
     let io = |source| OpenError::io("read", path, source);
     let opened = open_as_it_is(path).and_then(|(input, _)| SnapshotReader::open(input));
@@ -380,7 +383,7 @@ fn restore<M: Machine>(path: &Path, sequence: u64, empty: &M) -> Result<Result<M
     let header = *reader.header();
     check_realm(path, &header, empty.realm())?;
     if header.sequence != sequence {
-        return Ok(Err(format!("the header names event {}, not that of the file name", header.sequence)));
+        return Ok(Err(format!("the header names event {}, unlike the file name", header.sequence)));
     }
     let restored = empty.restore(&mut reader).and_then(|machine| Ok(reader.finish().map(|()| machine)?));
     match restored {
@@ -400,8 +403,8 @@ pub(crate) fn is_os_error(error: &io::Error) -> bool {
     error.raw_os_error().is_some()
 }
 
-/// Converts a header fault. A later version is an outer error: falling back to an older snapshot would lose data of a
-/// newer program.
+/// Converts a header fault. A later version is an outer error, because falling back to an older snapshot would lose
+/// data of a newer program.
 fn header_fault(path: &Path, fault: HeaderFault) -> Result<String, OpenError> {
     match fault {
         HeaderFault::Version(version) => Err(OpenError::Version { file: name_of(path), version }),
@@ -453,7 +456,8 @@ struct End {
 }
 
 impl<'a, M: Machine> Replay<'a, M> {
-    /// Recovers the machine from the listed files, with the end of the last journal file. Changes nothing on disk.
+    /// Recovers the machine from the listed files. Also returns the end of the last journal file. Changes nothing on
+    /// disk.
     fn of(
         directory: &'a Path,
         listing: &Listing,
@@ -512,12 +516,15 @@ impl<'a, M: Machine> Replay<'a, M> {
         Ok(end)
     }
 
-    /// Notes a journal that ends before the snapshot. This is unusual, because a snapshot is started only after the
-    /// journal is on disk.
+    /// Records in the report that the journal ends before the snapshot. This is unusual, because a snapshot is started
+    /// only after the journal is on disk.
     fn note_early_end(&mut self, end: Option<End>) {
         let last = end.map_or(0, |end| end.next - 1);
         if self.report.snapshot.is_some_and(|sequence| last < sequence) {
-            tracing::warn!(last, "the journal ends before the snapshot: unless this is a copy, a file is gone");
+            tracing::warn!(
+                last,
+                "the journal ends before the snapshot; unless this is a copy, a journal file is missing"
+            );
             self.report.journal_ends = Some(last);
         }
     }
@@ -542,7 +549,8 @@ impl<'a, M: Machine> Replay<'a, M> {
         };
         check_realm(&path, reader.header(), self.realm)?;
         if reader.header().sequence != first {
-            let reason = format!("its header names event {} as the first", reader.header().sequence);
+            let reason =
+                format!("its header names event {} as the first, unlike the file name", reader.header().sequence);
             return Err(self.damaged(first, 0, reason));
         }
         let fault = loop {

@@ -1,6 +1,6 @@
-//! Repair of a damaged journal: everything after the damage is cut off, kept in separate files, and reported.
+//! Repair of a damaged journal. Everything after the damage is cut off, kept in separate files, and reported.
 //!
-//! Every step can be repeated: the part to cut is on disk under its new name before anything is removed.
+//! Every step can be repeated, because the part to cut is on disk under its new name before anything is removed.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -38,9 +38,10 @@ pub enum RepairError {
         /// The directory.
         directory: PathBuf,
     },
-    /// The store opens without a cut; cutting would lose events.
+    /// The store can be opened without a cut, which would lose events.
     #[error(
-        "the store opens without a cut; a cut in {journal_file} would lose events {first} to {last}; use --force to cut anyway"
+        "the store opens without a cut; a cut in {journal_file} would lose events {first} to {last}; use --force to \
+         cut anyway"
     )]
     Needless {
         /// The journal file.
@@ -50,8 +51,8 @@ pub enum RepairError {
         /// The last known event.
         last: u64,
     },
-    /// No journal file was named and none is damaged.
-    #[error("no journal file is damaged: name the one to cut")]
+    /// No journal file was named, and none is damaged.
+    #[error("no journal file is damaged; name the one to cut")]
     NothingDamaged,
     /// The named journal file does not exist.
     #[error("there is no journal file {journal_file}")]
@@ -86,26 +87,26 @@ pub struct RepairReport {
     pub kept_up_to: u64,
     /// The last event found after the cut, or known to have been there.
     pub cut_up_to: Option<u64>,
-    /// The first and last event known to be lost: those after the cut that are in no sound snapshot.
+    /// The first and last event known to be lost. Events after the cut are lost if no intact snapshot contains them.
     pub lost: Option<(u64, u64)>,
-    /// Whether the lost events are all known. They are not if the journal ended with unreadable bytes, or at a
-    /// truncated file.
+    /// Whether all lost events are known. They are not if the journal ended with unreadable bytes or with a truncated
+    /// file.
     pub is_all: bool,
 }
 
-/// Cuts `journal_file` (by default the damaged one) after byte `offset`: everything later, including later journal
-/// files, is moved into files whose names begin with `cut-`. With `force`, cuts even if the store could be opened
-/// without losing events.
+/// Cuts `journal_file` (by default the damaged one) at byte `offset`. Everything after the offset, including later
+/// journal files, is moved into files whose names begin with `cut-`. With `force`, cuts even if the store could be
+/// opened without losing events.
 ///
 /// # Errors
-/// [`RepairError`] if the store is in use, needs no cut, or there is no record boundary at `offset`.
+/// [`RepairError`] if the store is in use or needs no cut, or if there is no record boundary at `offset`.
 pub fn repair(
     directory: &Path,
     journal_file: Option<&str>,
     offset: u64,
     force: bool,
 ) -> Result<RepairReport, RepairError> {
-    // Survey before locking: the lock would create a file in a directory without a store.
+    // The survey comes before the lock, which would create a file in a directory without a store.
     let looked = survey(directory, &mut ())?;
     if looked.journal_files.is_empty() && looked.snapshots.is_empty() && !directory.join(FOUNDING_FILE).exists() {
         return Err(RepairError::NoStore { directory: directory.to_owned() });
@@ -170,8 +171,8 @@ struct Place {
 }
 
 impl Place {
-    /// Finds the last possible position up to `wanted`. This may be the beginning of the file; then none of it is kept.
-    /// If the header is damaged, its values are taken from the name of the file and the realm.
+    /// Finds the last possible position up to `wanted`. This may be the beginning of the file, and then none of it is
+    /// kept. If the header is damaged, its values are taken from the name of the file and the realm.
     fn find(path: &Path, first: u64, realm: Option<[u8; 16]>, wanted: u64) -> io::Result<Self> {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
@@ -187,7 +188,7 @@ impl Place {
                 JournalFileReader::assume(BufReader::with_capacity(READ_BYTES, File::open(path)?), header)
             }
         };
-        // Sound records up to here, then any records found after the damage.
+        // The last event of the intact records, and then of any records found after the damage.
         let read = (reader.next() - 1, reader.offset());
         let (last, end) = last_behind(&mut reader)?.unwrap_or(read).max(read);
         place.cut_up_to = Some(last).filter(|&last| last > place.kept_up_to);
@@ -205,7 +206,7 @@ impl Place {
         Ok(())
     }
 
-    /// Returns the last known event after the cut, in later journal files too, and whether it is certainly the last.
+    /// Returns the last known event after the cut, including later journal files, and whether it is certainly the last.
     fn known_up_to(&self, directory: &Path, survey: &Survey, later: &[u64]) -> io::Result<(Option<u64>, bool)> {
         let Some(&last) = later.last() else { return Ok((self.cut_up_to, self.is_all)) };
         // A journal file is created only when all earlier events are on disk.
@@ -230,7 +231,7 @@ impl Cut<'_> {
         if offset > 0 && offset < path.metadata()?.len() {
             self.copy_tail(first, offset)?;
         }
-        // Newest first, so that an interruption leaves no gap in the journal.
+        // The newest file comes first, so that an interruption leaves no gap in the journal.
         for &journal_file in later.iter().rev() {
             self.move_away(journal_file)?;
         }

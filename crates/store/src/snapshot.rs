@@ -1,11 +1,11 @@
-//! The blocks of a snapshot: a complete state, split into pieces with a checksum each.
+//! The blocks of a snapshot: a complete state, split into pieces that each have a checksum.
 //!
-//! A snapshot file consists of a header, blocks and a trailer. A block is its length, its index, its bytes and a
-//! checksum; the trailer is a block of length 0 with the number of blocks and bytes, so that a truncated file is
+//! A snapshot file consists of a header, blocks and a trailer. A block consists of its length, its index, its bytes and
+//! a checksum. The trailer is a block of length 0 with the number of blocks and bytes, so that a truncated file is
 //! detected.
 //!
-//! Most bytes of a new clearinghouse are zero. A run of zeros is a block without bytes whose length is the number of
-//! zeros.
+//! Most bytes of a new clearinghouse are zero. A run of zeros is written as a block without bytes, whose length is the
+//! number of zeros.
 
 use std::io::{self, Read};
 
@@ -14,10 +14,11 @@ use crate::format::{CHECKSUM_BYTES, HEADER_BYTES, Header, HeaderFault, Kind, che
 /// Maximum number of bytes of state in a block.
 pub const BLOCK_BYTES_MAX: usize = 1 << 20;
 
-/// Flag in the length of a block: the block stands for that many zeros, which are not written.
+/// Flag in the length of a block. It means that the block stands for that many zeros, which are not written.
 const ZEROS: u32 = 1 << 31;
 
-/// Unit of omitted zeros: more than the 32 bytes that splitting a block around a run of zeros costs.
+/// Zeros are omitted in units of this many bytes. A unit is larger than the 32 bytes that it costs to split a block
+/// around a run of zeros.
 const ZERO_UNIT_BYTES: usize = 128;
 
 /// Bytes of a block before its contents: length and index.
@@ -70,7 +71,7 @@ impl BlockWriter {
     }
 }
 
-/// Splits off the contents of the next block; the bool is true if they are zeros.
+/// Splits off the contents of the next block. The bool is true if they are zeros.
 fn next_piece(state: &[u8]) -> (&[u8], bool, &[u8]) {
     let mut units =
         state.chunks(ZERO_UNIT_BYTES).take(BLOCK_BYTES_MAX / ZERO_UNIT_BYTES).map(|unit| (unit, is_zeros(unit)));
@@ -82,7 +83,7 @@ fn next_piece(state: &[u8]) -> (&[u8], bool, &[u8]) {
 
 /// Returns true if a unit is complete and all zeros.
 fn is_zeros(unit: &[u8]) -> bool {
-    // Without a branch per byte, so that the compiler can vectorise it.
+    // There is no branch per byte, so the compiler can vectorise the loop.
     unit.len() == ZERO_UNIT_BYTES && unit.iter().fold(0, |any, byte| any | byte) == 0
 }
 
@@ -114,7 +115,7 @@ impl From<BlockFault> for io::Error {
 enum Content {
     /// This number of bytes of the state.
     Bytes(usize),
-    /// No bytes: the block stands for this number of zeros.
+    /// No bytes, because the block stands for this number of zeros.
     Zeros(usize),
     /// The length of the whole state.
     Trailer,
@@ -171,12 +172,12 @@ impl<R: Read> SnapshotReader<R> {
         &self.header
     }
 
-    /// Returns the number of blocks and of bytes of state read so far.
+    /// Returns the number of blocks and the number of state bytes read so far.
     pub(crate) const fn read_so_far(&self) -> (u32, u64) {
         (self.blocks, self.total_bytes)
     }
 
-    /// Reads the trailer, and fails if anything else is left.
+    /// Reads the trailer. Fails if anything else is left.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         if self.zeros > 0 || !self.current().is_empty() || self.next_block()? {
             return Err(BlockFault::Unread(self.offset).into());
@@ -184,7 +185,7 @@ impl<R: Read> SnapshotReader<R> {
         Ok(())
     }
 
-    /// Reads and verifies all blocks; calls `progress` with the bytes of each.
+    /// Reads and verifies all blocks. Calls `progress` with the number of bytes of each block.
     pub(crate) fn check(&mut self, mut progress: impl FnMut(u64)) -> io::Result<()> {
         while self.next_block()? {
             progress(self.block.len() as u64);
@@ -227,7 +228,7 @@ impl<R: Read> SnapshotReader<R> {
     fn took(&mut self, length: usize) {
         self.offset += self.block.len() as u64;
         self.total_bytes += length as u64;
-        // After index 2^32 − 1 the next block's index does not match and is rejected.
+        // The block after index 2^32 − 1 is rejected, because its index does not match.
         self.blocks = self.blocks.saturating_add(1);
     }
 

@@ -1,4 +1,5 @@
-//! The running store: a machine shared by many threads, whose confirmed events are never lost.
+//! The running store: a state machine shared by many threads. Confirmed events survive a crash (under relaxed
+//! durability, all but those of the last window).
 
 use std::io;
 use std::path::Path;
@@ -18,14 +19,14 @@ use crate::writer::Writer;
 /// Default number of journal bytes between two snapshots.
 pub const SNAPSHOT_AFTER_BYTES: u64 = 256 << 20;
 
-/// The time at which a submit is answered.
+/// The durability setting, which decides when submitted events are confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// A submit is answered when its events are on disk.
+    /// Events are confirmed when they are on disk.
     #[default]
     Strict,
-    /// A submit is answered at once. A system crash (not a crash of the process) may lose events confirmed within the
-    /// last `window`.
+    /// Events are confirmed before they are on disk. A system crash (but not a crash of the process) may lose events
+    /// that were confirmed within the last `window`.
     Relaxed {
         /// Maximum time until events are on disk.
         window: Duration,
@@ -35,13 +36,13 @@ pub enum Durability {
 /// The settings of a store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The time at which a submit is answered.
+    /// When submitted events are confirmed.
     pub durability: Durability,
     /// Length at which a journal file is full.
     pub journal_file_bytes: u64,
     /// Number of journal bytes between two snapshots.
     pub snapshot_after_bytes: u64,
-    /// Whether closing takes a snapshot, so that the next opening has nothing to replay.
+    /// Whether closing the store takes a snapshot, so that the next opening has nothing to replay.
     pub snapshot_on_close: bool,
     /// The file system to write to.
     pub disk: Arc<dyn Disk>,
@@ -72,15 +73,15 @@ pub struct Status {
     pub journal_bytes: u64,
     /// Number of journal files.
     pub journal_files: usize,
-    /// The sequences of the sound snapshots.
+    /// The sequences of the intact snapshots.
     pub snapshots: Vec<u64>,
     /// Modification time of the newest snapshot.
     pub snapshot_written: Option<SystemTime>,
     /// Number of events queued for the writer.
     pub waiting_events: usize,
-    /// Start of the write in progress, if any.
+    /// The time at which the write in progress started, if there is one.
     pub writing_since: Option<Instant>,
-    /// The reason why the store no longer accepts events, if it does not.
+    /// The reason why the store no longer accepts events; `None` if it does.
     pub poisoned: Option<Arc<io::Error>>,
     /// The error of the last snapshot, if it failed.
     pub snapshot_failure: Option<Arc<io::Error>>,
@@ -117,8 +118,8 @@ impl<M: Machine> Store<M> {
     /// after each record with the number of journal bytes read since the last call.
     ///
     /// # Errors
-    /// [`OpenError`] if the store is in use, of another realm, damaged, or cannot be read or written. Nothing is
-    /// changed then, except that temporary files and a torn tail may have been removed.
+    /// [`OpenError`] if the store is in use, damaged or of another realm, or cannot be read or written. Nothing is
+    /// changed in that case, except that temporary files and a torn tail may have been removed.
     pub fn open(
         directory: &Path,
         options: &Options,
@@ -145,10 +146,10 @@ impl<M: Machine> Store<M> {
         &self.recovery
     }
 
-    /// Calls `question` with the machine. Many threads may do so at once; a short question delays nobody.
+    /// Calls `question` with the machine. Many threads may do so at once. A short question does not delay others.
     ///
     /// The question must not call [`check`](Self::check), [`submit`](Self::submit), [`snapshot`](Self::snapshot) or
-    /// [`close`](Self::close): the inner call may wait for the writer, which waits for the question to end.
+    /// [`close`](Self::close): the inner call may wait for the writer, which in turn waits for the question to end.
     pub fn check<T>(&self, question: impl FnOnce(&M) -> T) -> T {
         question(&self.shared.machine.read())
     }
@@ -156,15 +157,16 @@ impl<M: Machine> Store<M> {
     /// Submits events, and waits until they are persisted and applied. Either all or none of them are persisted.
     ///
     /// # Errors
-    /// [`SubmitError`] if they were not.
+    /// [`SubmitError`] if the events were not persisted.
     pub fn submit(&self, events: Vec<M::Event>) -> Result<Vec<M::Outcome>, SubmitError> {
         let (sender, receiver) = mpsc::sync_channel(1);
         self.submit_with(events, move |result| drop(sender.send(result)));
         receiver.recv().unwrap_or(Err(SubmitError::Closed))
     }
 
-    /// Submits events without waiting. `completion` is called exactly once: on the writer's or applier's thread, so it
-    /// must be quick and must not panic; or at once on this thread, if the events are refused before they are queued.
+    /// Submits events without waiting. `completion` is called exactly once. Usually it is called on the writer's or
+    /// applier's thread, so it must be quick and must not panic. If the events are refused before they are queued, it
+    /// is called at once on this thread.
     pub fn submit_with(
         &self,
         events: Vec<M::Event>,
@@ -199,7 +201,7 @@ impl<M: Machine> Store<M> {
         Status { waiting_events, ..self.shared.status(|status| status.clone()) }
     }
 
-    /// Processes all submitted jobs, takes a last snapshot if configured, and stops. Returns the final status.
+    /// Processes all submitted events, takes a last snapshot if so configured, and stops. Returns the final status.
     #[must_use]
     pub fn close(mut self) -> Status {
         self.stop();

@@ -1,6 +1,6 @@
-//! A read-only check of a store's directory: every checksum and every sequence.
+//! A read-only check of all checksums and sequences in a store's directory.
 //!
-//! No lock is needed, so a store in use can be checked; a write in progress counts as a torn tail.
+//! No lock is needed, so a store in use can be checked. A write in progress counts as a torn tail.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::journal_file::{JournalFileReader, Record, Snapshots, Step, is_damage}
 use crate::recover::{Input, is_os_error, open_as_it_is};
 use crate::snapshot::SnapshotReader;
 
-/// Number of size classes of events: class *n* contains events of 2^(n−1) to 2^n − 1 bytes.
+/// Number of size classes of events. Class *n* contains events of 2^(n−1) to 2^n − 1 bytes.
 pub const SIZE_CLASSES: usize = 18;
 
 /// The reason why a directory could not be surveyed.
@@ -56,7 +56,7 @@ pub struct Survey {
     pub snapshots: Vec<SnapshotSurvey>,
     /// The journal files, oldest first.
     pub journal_files: Vec<JournalFileSurvey>,
-    /// Gaps: sequences in no journal file although later ones are present.
+    /// Gaps: sequences that are in no journal file although later ones are.
     pub missing: Vec<MissingEvents>,
     /// Number of events in each size class; see [`SIZE_CLASSES`].
     pub event_sizes: [u64; SIZE_CLASSES],
@@ -71,7 +71,7 @@ pub struct Survey {
     pub went: Vec<String>,
 }
 
-/// A fault of a file, as text to follow its name.
+/// A fault of a file. Its text follows the name of the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileFault {
     /// The contents of the file are corrupt.
@@ -80,7 +80,7 @@ pub enum FileFault {
     /// The file belongs to another store.
     #[error("belongs to another realm")]
     OtherRealm,
-    /// The file cannot be read, or has a later version; its contents may be intact.
+    /// The file cannot be read, or has a later version. Its contents may be intact.
     #[error("cannot be read: {0}")]
     Unreadable(String),
 }
@@ -109,9 +109,9 @@ pub struct SnapshotSurvey {
     pub sequence: u64,
     /// The length of the file.
     pub bytes: u64,
-    /// Number of bytes of state in the sound blocks.
+    /// Number of bytes of state in the intact blocks.
     pub state_bytes: u64,
-    /// Number of sound blocks.
+    /// Number of intact blocks.
     pub blocks: u32,
     /// The fault of the file, if any.
     pub fault: Option<FileFault>,
@@ -128,9 +128,9 @@ pub struct JournalFileSurvey {
     pub next: u64,
     /// The length of the file.
     pub bytes: u64,
-    /// Number of sound records before any fault.
+    /// Number of intact records before any fault.
     pub records: u64,
-    /// Number of bytes of events in the sound records.
+    /// Number of bytes of events in the intact records.
     pub event_bytes: u64,
     /// Number of bytes of an unfinished write at the end of the file.
     pub torn_bytes: u64,
@@ -139,7 +139,7 @@ pub struct JournalFileSurvey {
 }
 
 impl JournalFileSurvey {
-    /// Returns the number of sound events in the file, before any fault.
+    /// Returns the number of intact events in the file, before any fault.
     #[must_use]
     pub const fn events(&self) -> u64 {
         self.next - self.first
@@ -162,7 +162,7 @@ pub struct MissingEvents {
     pub first: u64,
     /// The last missing sequence.
     pub last: u64,
-    /// Whether a sound snapshot contains the missing events, so that nothing is lost.
+    /// Whether an intact snapshot contains the missing events, so that nothing is lost.
     pub in_snapshot: bool,
 }
 
@@ -198,7 +198,7 @@ pub fn total_bytes(directory: &Path) -> Result<u64, SurveyError> {
 /// [`SurveyError`] if the directory cannot be read. Faults of the files are in the [`Survey`].
 pub fn survey(directory: &Path, observer: &mut dyn Observer) -> Result<Survey, SurveyError> {
     let listing = list(directory)?;
-    // A fault of the founding file is reported by the code that needs the founding.
+    // A fault of the founding file is reported by the code that needs the file.
     let realm = Founding::read(directory).ok().flatten().map(|founding| founding.realm.id().0);
     let mut surveyor = Surveyor { directory, observer, newest: 0, survey: Survey { realm, ..Survey::default() } };
     for &sequence in &listing.snapshots {
@@ -220,8 +220,8 @@ fn list(directory: &Path) -> Result<Listing, SurveyError> {
     Listing::read(directory).map_err(|source| SurveyError { path: directory.to_owned(), source })
 }
 
-/// Returns the sequences in no journal file: between two files, before the first, and those that only a snapshot
-/// proves.
+/// Returns the sequences that are in no journal file: those between two files, those before the first file, and those
+/// whose existence only a snapshot proves.
 fn gaps(
     journal_files: &[JournalFileSurvey],
     snapshots: &[SnapshotSurvey],
@@ -261,13 +261,13 @@ fn ours(snapshots: &[SnapshotSurvey]) -> impl Iterator<Item = &SnapshotSurvey> {
 struct Surveyor<'a> {
     directory: &'a Path,
     observer: &'a mut dyn Observer,
-    /// The sequence of the newest snapshot, sound or not.
+    /// The sequence of the newest snapshot, intact or not.
     newest: u64,
     survey: Survey,
 }
 
 impl Surveyor<'_> {
-    /// Returns the sequences of the snapshots, after all have been checked.
+    /// Returns the sequences of the snapshots once all of them have been checked.
     fn snapshots(&self) -> Snapshots {
         Snapshots { newest: self.newest, sound: self.survey.newest_sound_snapshot().unwrap_or(0) }
     }
@@ -306,7 +306,7 @@ impl Surveyor<'_> {
         }
         let sequence = reader.header().sequence;
         if sequence != found.sequence {
-            return Err(FileFault::Damaged(format!("its header names event {sequence}")));
+            return Err(FileFault::Damaged(format!("its header names event {sequence}, unlike the file name")));
         }
         let checked = reader.check(|bytes| self.observer.progress(bytes));
         (found.blocks, found.state_bytes) = reader.read_so_far();
@@ -340,7 +340,9 @@ impl Surveyor<'_> {
         }
         let sequence = reader.header().sequence;
         if sequence != found.first {
-            return whole_file(FileFault::Damaged(format!("its header names event {sequence} as the first")));
+            return whole_file(FileFault::Damaged(format!(
+                "its header names event {sequence} as the first, unlike the file name"
+            )));
         }
         let damaged = |offset, reason| Ok(Some(JournalFileFault { offset, fault: FileFault::Damaged(reason) }));
         loop {

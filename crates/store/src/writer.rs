@@ -1,9 +1,9 @@
 //! The writer thread, the only one that changes the journal.
 //!
-//! Each round takes the queued jobs, admits their events, writes one record and syncs once; meanwhile the next batch
-//! gathers in the queue. Then the writer applies the events and answers, or hands this work to the
+//! In each round, the writer takes the queued jobs, admits their events, writes one record and syncs once. Meanwhile
+//! the next batch accumulates in the queue. Then the writer applies the events and answers, or hands this work to the
 //! [`applier`](crate::applier) while it writes the next batch. Between rounds the writer copies a slice of a running
-//! snapshot. It locks the machine for one short slice at a time and lets waiting readers in between.
+//! snapshot. It locks the machine for one short slice at a time, and lets waiting readers in between slices.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,25 +23,25 @@ use crate::queue::{Finished, Job, Request, SnapshotError, SubmitError, Wait, Wor
 use crate::record::RecordBuilder;
 use crate::store::{Durability, Options, Shared};
 
-/// Bytes of a snapshot copied under one lock.
+/// Number of bytes of a snapshot that are copied under one lock.
 const SNAPSHOT_SLICE_BYTES: usize = 256 << 10;
 
-/// Bytes of a snapshot copied for each event applied meanwhile. This bounds the machine's log of overwritten state: a
-/// state of 256 MiB is copied within 4096 events.
+/// Number of bytes of a snapshot that are copied for each event applied meanwhile. This bounds the machine's log of
+/// overwritten state. For example, a state of 256 MiB is copied within 4096 events.
 const SNAPSHOT_BYTES_PER_EVENT: usize = 64 << 10;
 
-/// Size of the machine's log of overwritten state above which the writer does nothing but copy. One event can overwrite
-/// much at once, such as a tick that clears old lines.
+/// Size of the machine's log of overwritten state above which the writer only copies. One event can overwrite much data
+/// at once, such as a tick that clears old lines.
 const SNAPSHOT_LOGGED_BYTES_MAX: usize = 4 << 20;
 
-/// Number of snapshots kept: the newest and one to fall back to.
+/// Number of snapshots to keep: the newest, and one to fall back to.
 const SNAPSHOTS_KEPT: usize = 2;
 
 /// The initial state of the writer.
 pub(crate) struct Start {
     pub(crate) journal: Journal,
     pub(crate) realm: [u8; 16],
-    /// The sequences of sound snapshots.
+    /// The sequences of intact snapshots.
     pub(crate) snapshots: Vec<u64>,
     /// Number of journal bytes after the newest snapshot.
     pub(crate) replayed_bytes: u64,
@@ -65,7 +65,7 @@ pub(crate) struct Writer<M: Machine> {
     snapshots: Vec<u64>,
     /// Modification time of the newest snapshot.
     snapshot_written: Option<SystemTime>,
-    /// Number of journal bytes at the last snapshot, counted like [`Journal::written_bytes`] plus the replayed bytes.
+    /// Number of journal bytes at the last snapshot, counted as [`Journal::written_bytes`] plus the replayed bytes.
     snapshot_at_bytes: u64,
     replayed_bytes: u64,
 }
@@ -151,8 +151,8 @@ impl<M: Machine> Writer<M> {
             return 0;
         }
         self.publish();
-        // If jobs are queued, hand over the batch so that the disk does not idle. A running snapshot needs the log's
-        // size after each batch.
+        // If jobs are queued, the batch is handed over so that the disk does not idle. The exception is a running
+        // snapshot, which needs the log's size after each batch.
         let later = self.running.is_none() && self.shared.queue.waiting_events() > 0;
         self.applier.apply(batch.written(self.journal.last()), later, &self.shared);
         self.record.events() as usize
@@ -233,7 +233,7 @@ impl<M: Machine> Writer<M> {
         }
     }
 
-    /// Begins a snapshot after everything in the journal is applied, because the snapshot claims to contain it.
+    /// Begins a snapshot once everything in the journal is applied, because the snapshot claims to contain all of it.
     fn begin_snapshot(&mut self) {
         if !self.applier.drain() {
             return;
@@ -263,8 +263,8 @@ impl<M: Machine> Writer<M> {
         bytes
     }
 
-    /// Starts the snapshot thread after a sync: a snapshot ahead of the journal on disk would leave a gap in the
-    /// journal.
+    /// Starts the snapshot thread after a sync. A snapshot with later events than the journal on disk would leave a gap
+    /// in the journal.
     fn start_snapshot(&mut self, sequence: u64) -> Result<SyncSender<Chunk>, Arc<io::Error>> {
         if self.journal.durable() < sequence {
             self.unsynced_since = None;
@@ -284,7 +284,7 @@ impl<M: Machine> Writer<M> {
     fn finish_snapshot(&mut self, finished: Option<Finished>) {
         let Some(finished) = finished else { return };
         let Some(mut running) = self.running.take() else { return };
-        // If the thread failed early, the machine must still finish its snapshot, to free its log.
+        // Even if the thread failed early, the machine must finish its snapshot to free its log.
         while !running.complete && running.take_from(&self.shared.machine) {}
         match finished {
             Ok(sequence) => {
@@ -342,8 +342,8 @@ impl<M: Machine> Writer<M> {
         self.publish();
     }
 
-    /// Stops without a snapshot after a panic: some events are in the journal but not in the machine. Waits for a
-    /// running snapshot, so that it ends before the directory's lock is released.
+    /// Stops without a snapshot after a panic, because some events are in the journal but not in the machine. Waits for
+    /// a running snapshot, so that it ends before the directory's lock is released.
     fn give_up(&mut self, finished: Option<Finished>) {
         self.sync();
         self.requests.clear();
@@ -379,8 +379,8 @@ impl<M: Machine> Writer<M> {
 }
 
 impl RunningSnapshot {
-    /// Takes the next slice from the machine. Returns false if a thread panicked while changing the machine, so that
-    /// there is no slice.
+    /// Takes the next slice from the machine. Returns false if there is no slice because a thread panicked while
+    /// changing the machine.
     fn take_from<M: Machine>(&mut self, machine: &Gate<M>) -> bool {
         let Some(mut machine) = machine.write() else { return false };
         let mut bytes = Vec::with_capacity(SNAPSHOT_SLICE_BYTES);
@@ -408,6 +408,6 @@ fn written(directory: &Path, snapshots: &[u64]) -> Option<SystemTime> {
 }
 
 fn answer(requests: Vec<Request>, result: &Result<u64, SnapshotError>) {
-    // A failed send means that the caller no longer waits.
+    // If sending fails, the caller is no longer waiting.
     requests.into_iter().for_each(|request| drop(request.send(result.clone())));
 }

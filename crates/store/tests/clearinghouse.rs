@@ -1,4 +1,4 @@
-//! The engine in a directory: founded once, recovered every time, opened by one process only.
+//! The engine in a directory. It is founded once, recovered every time, and opened by one process only.
 
 mod common;
 
@@ -146,7 +146,7 @@ fn a_copy_made_under_load_has_everything_confirmed_before_it_began() {
     });
 }
 
-/// Returns the number of a thread's signatures that were counted, each exactly once.
+/// Returns the number of a thread's signatures that were counted. Asserts that each was counted exactly once.
 fn counted(engine: &Engine, thread: u64) -> u64 {
     let totals = (thread << 32..).map(|signature| recipients(engine, signature)).take_while(|total| *total > 0);
     totals.inspect(|total| assert_eq!(*total, 2)).count() as u64

@@ -1,4 +1,4 @@
-//! A clearinghouse under load is killed repeatedly: every confirmed event is counted exactly once.
+//! Kills a clearinghouse under load repeatedly. Every confirmed event is counted exactly once.
 //!
 //! As in `crash.rs`, the test program starts itself as the child. Each child counts recipients of its own signatures on
 //! several threads, and prints a signature's number *after* its count was confirmed.
@@ -33,7 +33,7 @@ fn frequent_snapshots() -> Options {
     Options { journal_file_bytes: 4_000, snapshot_after_bytes: 15_000, ..common::options() }
 }
 
-/// Returns the count for a signature, different for adjacent ones.
+/// Returns the count for a signature. Adjacent signatures have different counts.
 fn targets(signature: u64) -> u32 {
     1 + (signature % 7) as u32
 }
@@ -56,8 +56,8 @@ fn after_every_kill_each_confirmed_count_is_there_exactly_once() {
     assert!(snapshots > 0, "some kills came after snapshots");
 }
 
-/// Asserts that every confirmed signature has its count; adjacent ones, which may have been in flight, have theirs or
-/// none.
+/// Asserts that every confirmed signature has its count. Adjacent signatures, which may have been in flight, have their
+/// count or none.
 fn assert_counted_once(engine: &Engine, confirmed: &[u64], kill: u64) {
     for &signature in confirmed {
         assert_eq!(recipients(engine, signature), targets(signature), "{signature} after kill {kill} (seed {SEED:#x})");
@@ -69,7 +69,7 @@ fn assert_counted_once(engine: &Engine, confirmed: &[u64], kill: u64) {
     }
 }
 
-/// Kills a child after this many confirmations. Returns everything it confirmed.
+/// Kills a child after this many confirmations. Returns everything that the child confirmed.
 fn run_and_kill(directory: &Path, first: u64, confirmations: usize) -> Vec<u64> {
     let mut command = Command::new(env::current_exe().unwrap());
     command.args(["--exact", "after_every_kill_each_confirmed_count_is_there_exactly_once", "--nocapture"]);
@@ -80,7 +80,7 @@ fn run_and_kill(directory: &Path, first: u64, confirmations: usize) -> Vec<u64> 
     let mut confirmed: Vec<u64> = lines.by_ref().filter_map(parse).take(confirmations).collect();
     assert_eq!(confirmed.len(), confirmations, "the child works until it is killed");
     child.kill().unwrap();
-    // Lines still in the pipe at its death were confirmed as well.
+    // Lines that are still in the pipe when the child dies were confirmed as well.
     confirmed.extend(lines.filter_map(parse));
     child.wait().unwrap();
     confirmed
@@ -96,7 +96,7 @@ fn child(directory: &Path, first: u64) {
                 loop {
                     let signature = next.fetch_add(1, Ordering::SeqCst);
                     store.submit(vec![bulk(targets(signature), signature)]).unwrap();
-                    // In one write, so that a kill can truncate only the last line.
+                    // A single write is used, so that a kill can truncate only the last line.
                     stdout().lock().write_all(format!("confirmed {signature}.\n").as_bytes()).unwrap();
                     stdout().lock().flush().unwrap();
                 }

@@ -1,6 +1,6 @@
 //! Clearinghouses founded by released versions can still be opened, with their complete state.
 //!
-//! `testdata/formats/clearinghouse-v1` to `-v5` are such directories; see `formats.rs` for what to do when a format
+//! `testdata/formats/clearinghouse-v1` to `-v5` are such directories; `formats.rs` explains what to do when a format
 //! changes. Those of version 1 have a realm with a wide key, and keep it.
 
 mod common;

@@ -1,8 +1,8 @@
-//! A process under load is killed repeatedly: every confirmed event is present exactly once.
+//! Kills a process under load repeatedly. Every confirmed event is present exactly once.
 //!
 //! The test program starts itself as the child, with the directory in an environment variable. The child submits
-//! numbers from several threads and prints each number *after* it was confirmed; the parent reads some lines, kills it,
-//! opens the store and compares.
+//! numbers from several threads and prints each number *after* it was confirmed. The parent reads some lines, kills the
+//! child, opens the store and compares.
 
 mod common;
 
@@ -57,7 +57,7 @@ fn after_every_kill_each_confirmed_event_is_there_exactly_once() {
     assert!(snapshots > 0, "some kills came after snapshots ({torn} torn tails)");
 }
 
-/// Kills a child after this many confirmations. Returns everything it confirmed.
+/// Kills a child after this many confirmations. Returns everything that the child confirmed.
 fn run_and_kill(directory: &Path, confirmations: usize) -> Vec<u64> {
     let mut child = start(directory);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -65,7 +65,7 @@ fn run_and_kill(directory: &Path, confirmations: usize) -> Vec<u64> {
     let mut confirmed: Vec<u64> = lines.by_ref().filter_map(parse).take(confirmations).collect();
     assert_eq!(confirmed.len(), confirmations, "the child works until it is killed");
     child.kill().unwrap();
-    // Lines still in the pipe at its death were confirmed as well.
+    // Lines that are still in the pipe when the child dies were confirmed as well.
     confirmed.extend(lines.filter_map(parse));
     child.wait().unwrap();
     confirmed
@@ -90,7 +90,7 @@ fn child(directory: &Path) {
                     let numbers = first..=first + thread;
                     store.submit(numbers.clone().map(told).collect()).unwrap();
                     let lines: String = numbers.map(|number| format!("confirmed {number}.\n")).collect();
-                    // In one write, so that a kill can truncate only the last line.
+                    // A single write is used, so that a kill can truncate only the last line.
                     stdout().lock().write_all(lines.as_bytes()).unwrap();
                     stdout().lock().flush().unwrap();
                 }

@@ -1,5 +1,5 @@
-//! Damage to data that was safe on disk: recovery stops and names the place, repair continues, a survey changes
-//! nothing.
+//! Damage to data that was safe on disk. Recovery stops and names the place, a repair makes the store usable again, and
+//! a survey changes nothing.
 
 mod common;
 
@@ -11,7 +11,8 @@ use bruit_store::{Advice, OpenError, Options, RepairError, repair, survey};
 use common::*;
 use tempfile::{TempDir, tempdir};
 
-/// Numbers 0 to 29, a record each, in three journal files or more; no snapshot.
+/// Creates a store with the numbers 0 to 29, each in its own record, in at least three journal files and without a
+/// snapshot.
 fn many_journal_files() -> TempDir {
     let folder = tempdir().unwrap();
     submit_numbers(&try_open(folder.path(), &Options { journal_file_bytes: 500, ..options() }).unwrap(), 0..30);
@@ -76,8 +77,8 @@ fn a_bad_tail_before_a_later_journal_file_is_damage() {
     assert_eq!(damage(folder.path()), (name(&journal_files[0]), places[places.len() - 2] as u64));
 }
 
-/// Numbers 0 to 9, a snapshot, 10 to 19, another snapshot: the directory, its one journal file, and its record
-/// boundaries.
+/// Submits the numbers 0 to 9, takes a snapshot, submits 10 to 19, and takes another snapshot. Returns the directory,
+/// its one journal file, and the record boundaries.
 fn two_snapshots() -> (TempDir, PathBuf, Vec<usize>) {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
@@ -101,7 +102,7 @@ fn a_bad_tail_that_only_a_damaged_snapshot_holds_is_damage() {
     assert_eq!((repaired.kept_up_to, repaired.lost), (19, None), "nothing after the cut could be read");
 }
 
-/// `cp` reads the journal while a record is half written, and a snapshot soon after.
+/// `cp` reads the journal while a record is half written, and a snapshot soon after that.
 #[test]
 fn a_bad_tail_that_the_snapshot_holds_is_left_out() {
     let (folder, journal_file, places) = two_snapshots();
@@ -204,7 +205,7 @@ fn a_damaged_snapshot_falls_back_to_the_one_before_and_says_so() {
         assert_eq!(recovery.damaged[0].file, name(&newest));
         assert!(recovery.to_string().contains("fell back"), "{recovery}");
         assert_eq!(store.check(Ledger::settled), expected);
-        // Later snapshots replace the damaged one; the sound one stays until there are two of them.
+        // Later snapshots replace the damaged one. The intact one stays until there are two later ones.
         submit_numbers(&store, [90]);
         store.snapshot().unwrap();
         assert_eq!(store.status().snapshots, [40, 84]);

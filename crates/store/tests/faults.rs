@@ -1,4 +1,4 @@
-//! A full disk and a failing one: reports are refused, checks continue, no confirmed event is lost.
+//! A full disk and a failing disk. Events are refused, checks continue, and no confirmed event is lost.
 
 mod common;
 
@@ -10,7 +10,7 @@ use tempfile::tempdir;
 
 #[test]
 fn a_full_disk_refuses_reports_and_accepts_them_again_when_there_is_room() {
-    // Free space for none of the record, for one byte of it, and so on up to all of it.
+    // There is free space for none of the record, for one byte of it, and so on up to all of it.
     for room in 0..52 {
         let folder = tempdir().unwrap();
         let (disk, options) = faulty();

@@ -16,7 +16,8 @@ fn sample() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/formats/store-v1")
 }
 
-/// Two snapshots (at 8 and 16), three journal files, records of several events, a torn tail of five bytes.
+/// Writes a store with two snapshots (at 8 and 16), three journal files, records of several events, and a torn tail of
+/// five bytes.
 fn write_sample(directory: &Path) {
     let store = try_open(directory, &Options { journal_file_bytes: 250, ..options() }).unwrap();
     for (round, padding) in [(0, 0), (1, 3), (2, 7)] {

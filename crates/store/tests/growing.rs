@@ -1,4 +1,4 @@
-//! A clearinghouse killed at any point during a change of its memory budget starts with either the old or the new
+//! If a clearinghouse is killed at any point while its memory budget changes, it starts with either the old or the new
 //! budget.
 
 mod common;
@@ -105,7 +105,7 @@ fn a_smaller_budget_is_refused_and_not_in_the_journal() {
     assert_eq!(store.status().sequence, sequence);
 }
 
-/// A server whose realm was founded with more or less memory than it has.
+/// A server whose realm was founded with more or with less memory than the server has.
 #[test]
 fn a_server_of_a_realm_has_books_of_its_own_size() {
     let of_realm = Founding { budget_bytes: LARGER, ..founding() };

@@ -12,7 +12,7 @@ use bruit_store::{Advice, Clearinghouse, Founding, LockError, OpenError, Options
 use common::*;
 use tempfile::{TempDir, tempdir};
 
-/// Events 1 to 60 in journal files of a few records, with snapshots at 20 and 40.
+/// Creates a store with the events 1 to 60 in journal files of a few records each, and snapshots at 20 and 40.
 fn with_snapshots() -> TempDir {
     let folder = tempdir().unwrap();
     let store = try_open(folder.path(), &Options { journal_file_bytes: 500, ..options() }).unwrap();
@@ -95,13 +95,13 @@ fn a_foreign_snapshot_does_not_affect_other_files() {
     assert_eq!(found.snapshots.last().unwrap().fault, Some(FileFault::OtherRealm));
     assert_eq!(advices(folder.path()), [Advice::MoveAway]);
     let error = try_open(folder.path(), &options()).err().unwrap().to_string();
-    assert!(error.contains("snapshot-00000000000000009999.bruit belongs to another realm"), "{error}");
+    assert!(error.contains("snapshot-00000000000000009999.bruit belongs to a different realm"), "{error}");
     assert!(error.contains("move it to another directory and keep it"), "{error}");
     fs::rename(foreign, other.path().join("kept")).unwrap();
     assert_eq!(numbers(folder.path()).len(), 60);
 }
 
-/// A directory can be opened but not read, even by root: it simulates any I/O error.
+/// A directory can be opened but not read like a file, even by root. It stands for any I/O error.
 #[test]
 fn an_unreadable_snapshot_is_not_damage_and_causes_no_fallback() {
     let folder = with_snapshots();

@@ -1,4 +1,5 @@
-//! A thread panics: every submitter gets an answer, and no snapshot claims events that were not applied.
+//! If a thread panics, every submitter receives an answer, and no snapshot claims to contain events that were not
+//! applied.
 
 mod common;
 
@@ -66,7 +67,8 @@ fn fragile(directory: &Path, thread: &'static str) -> Store<Fragile> {
 
 #[test]
 fn events_left_by_a_dead_applier_are_applied_on_reopening() {
-    // The applier gets a batch only if another one is queued, so it gets a fatal number sooner or later.
+    // The applier gets a batch only if another one is queued. So there are many fatal numbers, and sooner or later one
+    // of them reaches it.
     let folder = tempdir().unwrap();
     let store = fragile(folder.path(), "bruit-applier");
     let (sender, answers) = mpsc::channel();

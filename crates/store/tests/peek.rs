@@ -1,4 +1,4 @@
-//! Peeking into a store without a lock: the same state as opening would recover, and nothing changed.
+//! Peeking into a store without a lock returns the state that opening would recover, and changes nothing.
 
 mod common;
 
@@ -72,7 +72,7 @@ fn records_appended_during_a_peek_are_not_read() {
     submit_numbers(&store, 0..10);
     let mut next = 10;
     let append = &mut |_| {
-        // Bounded, in case the file is read.
+        // The number is bounded in case the file is read.
         if next < 100 {
             submit_numbers(&store, [next]);
             next += 1;
@@ -112,7 +112,7 @@ fn a_peek_whose_files_were_removed_begins_anew_and_gives_up_some_time() {
     }
 }
 
-/// Files are created and removed all the time, and a peek still finds every event confirmed before it.
+/// Although files are created and removed all the time, a peek finds every event that was confirmed before it.
 #[test]
 fn a_store_in_use_can_be_peeked_into() {
     let folder = tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Any order of submits, snapshots, closings and torn tails gives the same state as an exact model.
+//! After any sequence of submitted events, snapshots, closings and torn tails, the state is that of an exact model.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! A snapshot with a busy writer: the events themselves drive it to completion.
+//! Snapshots with a busy writer. The events themselves drive a snapshot to completion.
 
 mod common;
 
@@ -11,7 +11,7 @@ use bruit_store::{EVENT_BYTES_MAX, Machine, Options, RestoreError, Store};
 use common::{REALM, WatchedDisk, name, options, wait_for};
 use tempfile::tempdir;
 
-/// Size of a state: sixteen times the bytes copied per event.
+/// Size of the state, which is sixteen times the number of bytes copied per event.
 const STATE_BYTES: usize = 1 << 20;
 
 /// A machine that counts the events applied during a snapshot.
@@ -84,7 +84,7 @@ impl Machine for Busy {
 fn applied_meanwhile(state_bytes: usize, logged_bytes_per_event: usize) -> usize {
     let folder = tempdir().unwrap();
     let make = || Ok(Busy::new(state_bytes, logged_bytes_per_event));
-    // Due at event 253, and not again.
+    // A snapshot is due at event 253, and not again.
     let options = Options { snapshot_after_bytes: 253 * EVENT_BYTES_MAX as u64, ..options() };
     let store = Store::open(folder.path(), &options, make, &mut |_| {}).unwrap();
     (0..4).for_each(|_| drop(store.submit(vec![(); 63]).unwrap()));
@@ -126,7 +126,7 @@ fn events_that_overwrite_much_make_the_snapshot_faster() {
     assert_eq!(applied_meanwhile(state_bytes, (64 << 10) + 1), 64, "the log exceeds 4 MiB after the first record");
 }
 
-/// Number of pieces queued for the disk: the first bytes and three slices; the writer holds a fourth slice.
+/// Number of pieces queued for the disk: the first bytes and three slices. The writer holds a fourth slice.
 const CHUNKS_WAITING: usize = 4;
 
 #[test]

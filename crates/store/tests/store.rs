@@ -1,4 +1,4 @@
-//! A store in normal use: submits, checks, closing, opening again, copying.
+//! A store in normal use: submitting events, checking, closing, opening again and copying.
 
 mod common;
 
@@ -154,7 +154,7 @@ fn events_at_the_bounds_are_accepted_and_larger_ones_refused() {
     let refused = store.submit(vec![told(2), sized(EVENT_BYTES_MAX + 1)]);
     assert!(matches!(refused, Err(SubmitError::EventTooLarge { bytes }) if bytes == EVENT_BYTES_MAX + 1));
 
-    // Events of 64 KiB minus the length prefix: 64 of them fill a record exactly.
+    // The events have 64 KiB minus the length prefix, so 64 of them fill a record exactly.
     let each = RECORD_BYTES_MAX / 64 - 4;
     let mut many = vec![sized(each); 64];
     assert_eq!(store.submit(many.clone()).unwrap().len(), 64);
@@ -197,8 +197,8 @@ fn a_full_queue_refuses_at_once_and_loses_nothing_it_accepted() {
     }
 }
 
-/// One record is being applied, one is queued, and the writer holds one; it does not write a fourth before the first is
-/// done.
+/// One record is being applied, one is queued, and the writer holds one. It does not write a fourth record before the
+/// first is done.
 #[test]
 fn the_writer_is_at_most_three_records_ahead_of_what_is_applied() {
     let folder = tempdir().unwrap();
@@ -213,7 +213,7 @@ fn the_writer_is_at_most_three_records_ahead_of_what_is_applied() {
     held.wait();
     let before = disk.syncs.load(Ordering::SeqCst);
     let (sender, ahead) = mpsc::channel();
-    // A record can hold only one of these submits, and the queue four.
+    // Only one of these submits fits in a record, and four fit in the queue.
     let large = || (0..63).map(|number| NumberEvent { number, padding: EVENT_BYTES_MAX - 8 }).collect();
     store.submit_with(large(), move |_| {
         wait_for(|| disk.syncs.load(Ordering::SeqCst) >= before + 3);

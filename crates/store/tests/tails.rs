@@ -1,4 +1,4 @@
-//! The end of the journal truncated and garbled at every byte: exactly the records before it are kept.
+//! The end of the journal is truncated or garbled at every byte. Exactly the records before that byte are kept.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn opened(directory: &Path, bytes: &[u8]) -> (Vec<u64>, u64) {
     fs::write(journal_file(copied.path()), bytes).unwrap();
     let store = open(copied.path());
     let found = (store.check(Ledger::numbers), store.recovery().torn_bytes);
-    // The tail is permanently removed, and the journal continues after the rest.
+    // The tail is removed permanently, and the journal continues after the remaining records.
     submit_numbers(&store, [100]);
     drop(store);
     let store = open(copied.path());

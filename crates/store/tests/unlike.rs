@@ -1,4 +1,5 @@
-//! Events and states of another machine: never written, never skipped in favour of an older snapshot, never removed.
+//! Events and states of another machine are never written, never skipped in favour of an older snapshot, and never
+//! removed.
 
 mod common;
 
@@ -14,7 +15,7 @@ use bruit_store::{Founding, Machine, OpenError, Options, RestoreError, Store, Su
 use common::*;
 use tempfile::tempdir;
 
-/// A ledger of another program: it decodes events of any length, and no states.
+/// A ledger of another program, which decodes events of any length but no states.
 struct Other(Ledger);
 
 impl Machine for Other {

@@ -6,7 +6,7 @@ use crate::kernels::{Step, is_cached, look_ahead, prefetch_line};
 use crate::lines::{LINE_BITS, Lines};
 use crate::{Mismatch, OutOfMemory};
 
-/// A Bloom filter as Bloom described it, over any hash family.
+/// A Bloom filter as Bloom described it, with any hash family.
 ///
 /// ```
 /// use bruit_filters::bloom::{ClassicalFilter, MembershipFilter};
@@ -113,7 +113,7 @@ impl<H: HashFamily> MembershipFilter for ClassicalFilter<H> {
         count_ones(self.lines.words())
     }
 
-    /// Returns m/k · ln(1 / share of zeros). In a full filter, one bit is assumed to be zero.
+    /// Returns m/k · ln(1 / share of zeros). If all bits are set, one bit is assumed to be zero.
     fn estimated_keys(&self) -> f64 {
         let bits = self.bits() as f64;
         let zeros = (bits - self.ones() as f64).max(1.0);

@@ -39,8 +39,8 @@ pub struct OneLineFilter {
     shape: Shape,
     fingerprint_bits: u32,
     key_id: KeyId,
-    /// The kernels for this processor, chosen once: detecting its features on every check would cost a fifth of the
-    /// check.
+    /// The kernels for this processor. They are chosen once, because detecting the processor's features would make
+    /// every check a fifth slower.
     path: Path,
 }
 
@@ -61,7 +61,7 @@ impl OneLineFilter {
     /// Creates an empty filter of the planned size.
     ///
     /// # Errors
-    /// [`CreateError`] if the plan is for the classical layout or for 2^32 lines or more, or the memory cannot be
+    /// [`CreateError`] if the plan is for the classical layout or for 2^32 lines or more, or if the memory cannot be
     /// allocated.
     pub fn from_plan(plan: &MembershipPlan, key_id: KeyId) -> Result<Self, CreateError> {
         let lines = plan.lines().ok_or(CreateError::ClassicalPlan)?;
@@ -85,7 +85,7 @@ impl OneLineFilter {
     /// cannot be allocated.
     ///
     /// Each pair of neighbouring lines is merged by OR. The result equals a filter of that size into which the same
-    /// keys were inserted, because the line of a key scales with the number of lines.
+    /// keys were inserted, because the index of a key's line is proportional to the number of lines.
     #[must_use]
     pub fn folded(&self) -> Option<Self> {
         let (pairs, rest) = self.lines.as_chunks::<2>();
@@ -99,8 +99,8 @@ impl OneLineFilter {
         Some(folded)
     }
 
-    /// Grows the filter by `factor` without changing an answer, by repeating each line. Its fill and false-positive
-    /// rate stay the same. Cancels a running snapshot.
+    /// Grows the filter by `factor` by repeating each line. No answer changes, and the fill and the false-positive rate
+    /// stay the same. Cancels a running snapshot.
     ///
     /// # Panics
     /// If `factor` is 0, the number of lines would not fit in 32 bits, or the memory cannot be allocated.
@@ -182,7 +182,7 @@ impl MembershipFilter for OneLineFilter {
         self.ones_of_halves().map(|ones| low[ones.0] + high[ones.1]).sum::<f64>() / halves
     }
 
-    /// Returns the mean over all lines, exact for the current bits.
+    /// Returns the exact rate for the current bits, averaged over all lines.
     fn estimated_false_positive_rate(&self) -> f64 {
         let (low, high) = split(self.hashes());
         let (low, high) = (rate_by_ones(low), rate_by_ones(high));
@@ -243,7 +243,7 @@ fn keys_by_ones(count: usize) -> [f64; HALF + 1] {
     }
     let log_kept = (-(count as f64) / HALF as f64).ln_1p();
     std::array::from_fn(|ones| {
-        // A full half would give infinity, so half a bit is assumed to be zero.
+        // A full half would give infinity, so half a bit of it is assumed to be zero.
         let zeros = (HALF as f64 - ones as f64).max(0.5);
         (zeros / HALF as f64).ln() / log_kept
     })

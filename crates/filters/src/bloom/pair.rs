@@ -1,12 +1,14 @@
-//! Pairs of a spam filter and a revocation filter, so that keys can be revoked although filters cannot forget.
+//! Pairs of a spam filter and a revocation filter. They allow keys to be revoked, although keys cannot be removed from
+//! a filter.
 
 use super::MembershipFilter;
 use crate::Mismatch;
 
-/// Number of keys of a batch checked at a time; their answers fit on the stack.
+/// Number of keys in a batch that are checked at a time. Their answers fit on the stack.
 const BATCH: usize = 256;
 
-/// The filter to check first. It affects only speed: the second filter is skipped if the first settles the answer.
+/// The filter to check first. The choice affects only speed: if the first filter settles the answer, the second is
+/// skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LookupOrder {
     /// Faster if most checked keys are not listed.
@@ -16,8 +18,8 @@ pub enum LookupOrder {
     RevokedFirst,
 }
 
-/// The paper's pair: the spam filter (SBF) contains every reported signature, the revocation filter (RBF) every revoked
-/// signature. A key is spam if the first contains it and the second does not.
+/// The paper's pair of filters. The spam filter (SBF) contains every reported signature, and the revocation filter
+/// (RBF) every revoked signature. A key is spam if the first contains it and the second does not.
 ///
 /// A false positive of the revocation filter hides spam. A revocation cannot be undone within a pair; start a new
 /// generation instead.
@@ -102,7 +104,7 @@ impl<F: MembershipFilter> SpamPair<F> {
     /// Adds the reports and revocations of another pair.
     ///
     /// # Errors
-    /// [`Mismatch`] if either filter differs in a parameter; nothing is changed in that case.
+    /// [`Mismatch`] if a parameter of either filter differs; nothing is changed in that case.
     pub fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
         self.revoked.ensure_same(&other.revoked)?;
         self.spam.merge(&other.spam)?;

@@ -5,9 +5,8 @@
 //! - The leading bits of the fingerprint select the line.
 //! - ⌈k/2⌉ positions lie in the first half of the line and ⌊k/2⌋ in the second. A position is one byte, and a half is
 //!   one AVX2 register. One mixed word provides all positions up to k = 8, two words up to k = 16.
-//! - A position that equals another one of the same half is moved by a constant that depends on its index. At k = 6
-//!   this leaves a repetition in about one key in 10,000 instead of one in 43, and saves a quarter of a per cent of the
-//!   bits.
+//! - If a position equals another one in the same half, it is moved by a constant that depends on its index. At k = 6,
+//!   about one key in 10,000 then has a repeated position instead of one in 43, which saves 0.25 % of the bits.
 //!
 //! Positions anywhere in the line would need 0.1 % fewer bits at a false-positive rate of 1 % and 0.4 % fewer at 0.1 %
 //! (computed in `tests/sizing.rs`), but an insert would need twice as many shifts.
@@ -42,8 +41,8 @@ pub(crate) fn line_of(lead: u64, lines: usize) -> usize {
     reduce(lead, lines as u64) as usize
 }
 
-/// Returns the words whose bytes are the raw positions. Up to k = 8 the low half of the first word serves the first
-/// half of the line and its high half the second. Above k = 8, each half of the line has a word of its own.
+/// Returns the words whose bytes are the raw positions. Up to k = 8, the low half of the first word is for the first
+/// half of the line, and its high half for the second. Above k = 8, each half of the line has its own word.
 #[inline(always)]
 pub(crate) fn position_words(lead: u64, k: u32) -> (u64, u64) {
     let first = mix(lead, MULTIPLIER_A);
@@ -59,7 +58,7 @@ fn half_positions(word: u64, count: usize, rotations: usize) -> impl Iterator<It
     })
 }
 
-/// Returns the k positions of a key as a mask over its line.
+/// Returns a mask of the k positions of a key in its line.
 pub(crate) fn mask(lead: u64, k: u32) -> [u64; LINE_WORDS] {
     let mut mask = [0u64; LINE_WORDS];
     let (low_count, high_count) = split(k);

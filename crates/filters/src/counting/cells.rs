@@ -1,8 +1,8 @@
 //! Cells: arrays of small numbers, and their packed form.
 //!
 //! Packed cells leave no gaps: cell i consists of the w bits that begin at bit i·w, counted from the least significant
-//! bit of word 0. A cell of odd width may begin in one word and end in the next. Finding a cell needs no division, no
-//! bit is wasted, and for w = 1, 2, 4, 8 and 16 no cell is split, so that words can be merged as a whole.
+//! bit of word 0. A cell of odd width may begin in one word and end in the next. Finding a cell needs no division, and
+//! no bit is wasted. For w = 1, 2, 4, 8 and 16 no cell is split, so whole words can be merged.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::{Mismatch, OutOfMemory};
 /// Maximum width of a cell, in bits.
 pub const CELL_BITS_MAX: u32 = 16;
 
-/// An array of small numbers, initially zero, in which a [`CountingFilter`](super::CountingFilter) keeps its counts.
+/// An array of small numbers, initially zero, that holds the counts of a [`CountingFilter`](super::CountingFilter).
 ///
 /// Two implementations with equal shape and contents return equal results for every method.
 #[expect(clippy::len_without_is_empty, reason = "an array of cells keeps its size")]
@@ -41,7 +41,7 @@ pub trait Cells: Clone + PartialEq + fmt::Debug {
     /// Returns an array of the same shape with all cells zero.
     fn zeroed(&self) -> Self;
 
-    /// Returns true if the array is so small that [`fetch`](Self::fetch) has no benefit.
+    /// Returns true if the array is too small for [`fetch`](Self::fetch) to have a benefit.
     fn is_cached(&self) -> bool {
         true
     }
@@ -136,7 +136,7 @@ impl PackedCells {
         Ok(Self { cells, bits, lines: Lines::for_bits(total_bits)? })
     }
 
-    /// Returns the memory of the cells in bytes, a whole number of cache lines.
+    /// Returns the memory of the cells in bytes. It is a whole number of cache lines.
     #[must_use]
     pub fn allocated_bytes(&self) -> u64 {
         (self.lines.len() * LINE_BYTES) as u64

@@ -1,9 +1,9 @@
-//! The classical counting filter: one array of m cells, with k positions anywhere in it.
+//! The classical counting filter: one array of m cells, in which a key has k positions anywhere.
 //!
 //! After any sequence of insertions and merges, [`count`](CountingFilter::count) is never below the number of
-//! insertions, except that counts saturate at the top of a cell. Two kinds of misuse break this guarantee and are
-//! documented where they can occur: removing keys that were never inserted, and refined deltas of a filter that several
-//! servers share.
+//! insertions, except that counts saturate at the top of a cell. Two kinds of misuse break this guarantee: removing
+//! keys that were never inserted, and computing refined deltas of a filter into which several servers insert. The
+//! functions concerned document this.
 //!
 //! An insertion first reads all k cells and then writes each one from the values read. If two positions of a key
 //! coincide, the same number is written twice, so the cell changes only once. This implements the paper's heuristic H2
@@ -18,7 +18,7 @@ use crate::hash::HashFamily;
 use crate::kernels::{Step, look_ahead};
 use crate::mismatch::ensure_equal;
 
-/// Maximum number of hash functions: the cells of one key are held in an array of this size.
+/// Maximum number of hash functions. The cells of one key are held in an array of this size.
 pub const HASHES_MAX: u32 = 64;
 
 /// Maximum number of hash functions for which a smaller array is used.
@@ -31,8 +31,8 @@ pub enum Extension {
     Intuitive,
     /// Raises only the cells at the minimum: the paper's heuristic H1, also known as conservative update.
     ///
-    /// No cell is higher than with the intuitive extension. In return, nothing can be removed, and deltas need care:
-    /// see [`CountingFilter::delta_since`].
+    /// No cell is higher than with the intuitive extension. The price is that keys cannot be removed, and that deltas
+    /// need care: see [`CountingFilter::delta_since`].
     Refined,
 }
 
@@ -152,7 +152,7 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
     /// Returns an upper bound on the number of insertions of `key`: the minimum of its k cells.
     ///
     /// It is never too low, except that counts saturate at the top of a cell. A key that was never inserted has a count
-    /// above 0 if other keys share all its cells.
+    /// above 0 if other keys have raised all its cells.
     #[inline]
     #[must_use]
     pub fn count(&self, key: &H::Key) -> u32 {
@@ -183,8 +183,9 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
     /// A cell at the top stays there, because its true value may be higher: lowering it could make the counts of other
     /// keys too low. Cells of one bit are therefore never lowered.
     ///
-    /// Removing a key that was never inserted fails if any of its cells is 0. If other keys share all its cells, the
-    /// mistake goes undetected and makes the counts of those keys too low by one. Remove only keys that were inserted.
+    /// Removing a key that was never inserted fails if any of its cells is 0. If other keys have raised all its cells,
+    /// the mistake goes undetected and makes the counts of those keys too low by one. Remove only keys that were
+    /// inserted.
     ///
     /// # Errors
     /// [`RemoveError`]; nothing is changed in that case.
@@ -203,7 +204,8 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
     /// Adds `other` cell by cell. The result counts the insertions of both.
     ///
     /// No count is too low, and none is higher than in an intuitive filter that received all insertions. With the
-    /// refined extension a count may be above *or below* that of one filter that received all insertions.
+    /// refined extension, a count may be above *or below* the count in a single refined filter that received all
+    /// insertions.
     ///
     /// # Errors
     /// [`Mismatch`] if hash family, extension or cells differ; nothing is changed in that case.

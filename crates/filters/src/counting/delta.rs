@@ -1,4 +1,4 @@
-//! Differences between two states of a counting filter: the paper's delta filters.
+//! Differences between two states of a counting filter, which the paper calls delta filters.
 //!
 //! A delta contains the growth of each cell. Adding the delta to the base yields the target exactly. The deltas of this
 //! module exist only in memory; [`crate::delta`] encodes deltas for files.
@@ -30,7 +30,7 @@ impl<H: HashFamily, C: Cells> CountingDelta<H, C> {
 impl<H: HashFamily + Clone, C: Cells> CountingFilter<H, C> {
     /// Returns the delta that turns `base` into this filter: the growth of each cell.
     ///
-    /// To exchange counts, each server keeps a filter of **its own** insertions, and sends first that filter and then
+    /// To exchange counts, each server keeps a filter of **its own** insertions. It sends this filter first, and then
     /// its deltas. Receivers add everything to a merged filter. Do not compute deltas of a merged filter into which
     /// several servers insert. With the refined extension, a server raises only the lowest cells of a key. If several
     /// servers raise the same low cells, the sum of their deltas raises these cells but not the others, and the merged

@@ -1,4 +1,4 @@
-//! The production layout of refined counts: 4-bit cells, all cells of a key in one line.
+//! The production layout of refined counts: 4-bit cells, with all cells of a key in one line.
 
 use super::rows::{self, CELL_TOP};
 use super::spill::Spill;
@@ -11,13 +11,13 @@ use crate::{CreateError, Fingerprint, KeyId, Mismatch};
 /// Cells in a line of counts.
 pub const LINE_CELLS: u64 = 128;
 
-/// Memory of a spilled record, at the usual load factor of a hash table.
+/// Memory of a spilled record in bytes, at the usual load factor of a hash table.
 const RECORD_BYTES: usize = 24;
 
 /// Refined counts up to 2^32 − 1, in one cache line per key.
 ///
-/// A key has six cells of 4 bits, in six of the eight words of its line, updated by the paper's H1 and H2 without a
-/// branch. A key whose count exceeds 15 gets a record of its own: in the line if an entry is free, otherwise in a
+/// A key has six cells of 4 bits, in six of the eight words of its line. They are updated by the paper's H1 and H2
+/// without a branch. A key whose count exceeds 15 gets its own record: in the line if an entry is free, otherwise in a
 /// bounded spill table. Counts are never too low.
 ///
 /// ```
@@ -40,7 +40,7 @@ pub struct OneLineCounts {
 }
 
 impl OneLineCounts {
-    /// Creates an empty filter of `lines` lines. One line for every 16 keys, or 32 bits per key, is usual.
+    /// Creates an empty filter of `lines` lines. Usually there is one line for every 16 keys, which is 32 bits per key.
     ///
     /// # Errors
     /// [`CreateError`] if `lines` is out of range or the memory cannot be allocated.
@@ -61,7 +61,8 @@ impl OneLineCounts {
         counts::insert(Path::best(), lines, &mut self.spill, keys);
     }
 
-    /// Counts `amount` insertions of `key`, with the same result as `amount` calls of [`insert`](Self::insert).
+    /// Counts `amount` insertions of `key`. The result is the same as that of `amount` calls of
+    /// [`insert`](Self::insert).
     pub fn insert_many(&mut self, key: &Fingerprint, amount: u32) {
         let index = line_of(key, self.lines.len());
         let line = self.lines.changing_one(index);

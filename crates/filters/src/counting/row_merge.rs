@@ -1,9 +1,9 @@
 //! Adds two filters of one-line counts, line by line, so that no count becomes too low.
 //!
 //! Rows that both sides use are added cell by cell. A record of the result is the sum of one upper bound from each
-//! side: the key's own record, else the "any" record of its row-0 cell, else the row-0 cell. A key without a record on
-//! either side can exceed 15 in the sum, but cannot be identified. So each row-0 cell that exceeds 15 gets an "any"
-//! record, if it is possible that some key has exceeded 15 in all its rows.
+//! side. This bound is the key's own record, else the "any" record of its row-0 cell, else the row-0 cell. A key
+//! without a record on either side can exceed 15 in the sum, but cannot be identified. So each row-0 cell that exceeds
+//! 15 gets an "any" record, if a key with this cell may have exceeded 15 in all its rows.
 
 use super::rows::{
     ANY_TAGS, CELL_TOP, ENTRIES, INNER_ROWS_USED, LAST_ROW, ROWS, any_of, create, entry, entry_total, extend,
@@ -57,9 +57,9 @@ impl<'a> RowMerge<'a> {
         for &tag in &self.tags {
             self.records.push((self.ours.bound(tag).saturating_add(self.theirs.bound(tag)), tag));
         }
-        // The largest records stay in the line, where they are read fastest. The order matters: if a record does not
-        // fit, no later, smaller record fits either. A key whose own record was lost is therefore never counted by a
-        // smaller "any" record.
+        // The largest records stay in the line, where they are read fastest. Largest first is also necessary: if a
+        // record does not fit, no smaller record that follows fits either. So a key whose own record was lost is never
+        // counted by a smaller "any" record.
         self.records.sort_unstable_by(|a, b| b.cmp(a));
         *line = sums;
         extend(line);
@@ -68,8 +68,8 @@ impl<'a> RowMerge<'a> {
         }
     }
 
-    /// Collects the tags of all records that the line needs; `passed` marks the row-0 cells whose keys may have passed
-    /// 15.
+    /// Collects the tags of all records that the line needs. `passed` marks the row-0 cells whose keys may have
+    /// exceeded 15.
     fn collect_tags(&mut self, passed: u64) {
         self.tags.clear();
         let records = self.ours.records.iter().chain(&self.theirs.records);
@@ -116,13 +116,13 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Returns true if it is possible that some key has passed 15 in all of its rows.
+/// Returns true if a key may have exceeded 15 in all of its rows.
 fn some_key_passed(overflowed: &[u64; ROWS], extended: bool) -> bool {
     let inner = overflowed[1..LAST_ROW].iter().filter(|&&cells| cells != 0).count();
     overflowed[0] != 0 && (extended || overflowed[LAST_ROW] != 0) && inner >= INNER_ROWS_USED
 }
 
-/// Returns the saturating sum of two lines, cell by cell, and for each row the cells that overflowed.
+/// Returns the saturating cell-by-cell sum of two lines, and the cells of each row that overflowed.
 #[inline(always)]
 fn add_cells(a: &Line, b: &Line) -> (Line, [u64; ROWS]) {
     let (mut sums, mut overflowed) = (*a, [0; ROWS]);

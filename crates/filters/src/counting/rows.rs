@@ -12,12 +12,12 @@
 //!             "any" tag of a row-0 cell: the four bits of the cell alone; made by merges only
 //! ```
 //!
-//! Each cell alone is an upper bound on the counts of its keys (an invariant of H1 and H2). A row can therefore be
-//! dropped at any time; row 7 is dropped when the line needs space for entries. If all cells of a key read 15, the key
-//! is *heavy*, and its count is in one *record*: the entry with its tag, else the spilled record, else the "any" entry
-//! of its row-0 cell, else the spilled "any" record. Reads, additions and merges all search in this order, so a count
-//! above 15 is always in the first record found. Two keys of a line with the same tag share a record, which counts both
-//! too high and neither too low.
+//! Each cell alone is an upper bound on the counts of its keys; H1 and H2 preserve this invariant. A row can therefore
+//! be dropped at any time. Row 7 is dropped when the line needs space for entries. If all cells of a key read 15, the
+//! key is *heavy*, and its count is in one *record*: the entry with its tag, else the spilled record, else the "any"
+//! entry of its row-0 cell, else the spilled "any" record. Reads, additions and merges all search in this order, so a
+//! count above 15 is always in the first record found. Two keys of a line with the same tag share a record, so both
+//! counts are too high, and neither is too low.
 
 use super::spill::Spill;
 use crate::lines::Line;
@@ -26,13 +26,13 @@ use crate::lines::Line;
 pub(crate) const ROWS: usize = 8;
 /// The pairs of rows that a key may skip, selected by three of its bits. At 32 bits per key, counts in six of the eight
 /// cells are more exact than counts in all eight (a mean over-count of 0.0093 against 0.0105). Each pair has one row in
-/// each half of the line, which costs the kernel nothing.
+/// each half of the line, so skipping rows costs the kernel no time.
 pub(crate) const LEFT_OUT_PAIRS: [[usize; 2]; 8] = [[1, 4], [2, 5], [3, 6], [1, 5], [2, 6], [3, 4], [1, 6], [2, 4]];
 /// k, the number of cells per key.
 pub(crate) const CELLS_PER_KEY: u32 = 6;
-/// Number of rows from 1 to 6 that every key uses.
+/// Number of the rows 1 to 6 that every key uses.
 pub(super) const INNER_ROWS_USED: usize = 4;
-/// The highest value of a cell. At this value the count of a key is in its record.
+/// The highest value of a cell. If all cells of a key have this value, its count is in its record.
 pub(crate) const CELL_TOP: u64 = 15;
 /// The row that is dropped to free space for entries.
 pub(crate) const LAST_ROW: usize = ROWS - 1;
@@ -45,7 +45,7 @@ const COUNT_BITS: u32 = 18;
 pub(super) const ENTRIES: u32 = 2;
 /// The mark of an entry whose count is in the spill table: its highest count bit.
 pub(super) const SPILLED: u64 = 1 << (COUNT_BITS - 1);
-/// The tag bit that marks the record of one key, as opposed to any key of a row-0 cell.
+/// The tag bit that distinguishes the record of one key from an "any" record, which is for all keys of a row-0 cell.
 const OWN_TAG: u64 = 1 << 11;
 /// Number of "any" tags: one for each cell of row 0.
 pub(super) const ANY_TAGS: u16 = 16;
@@ -201,8 +201,8 @@ fn find(line: &Line, index: u32, spill: &Spill, tag: u16) -> Option<Found> {
 /// counts that have outgrown the line, and 0 for others.
 #[inline(always)]
 fn entry_fits(word: u64, low: u64, mark: u64) -> [bool; ENTRIES as usize] {
-    // Cells may look like an entry; the control nibble distinguishes them. One comparison covers this nibble, the tag
-    // and the mark.
+    // The last word may contain cells that look like an entry; the control nibble distinguishes them. One comparison
+    // covers this nibble, the tag and the mark.
     const IN_BOTH_ENTRIES: u64 = 1 | 1 << ENTRY_BITS;
     const DECISIVE: u64 = SPILLED | ((1 << ENTRY_BITS) - (1 << COUNT_BITS));
     let same_for_all = ((OWN_TAG << COUNT_BITS | mark) * IN_BOTH_ENTRIES) | CELL_TOP << CONTROL_SHIFT;
@@ -244,7 +244,7 @@ pub(crate) fn heavy_count(line: &Line, index: u32, spill: &Spill, low: u64) -> u
 #[inline(never)]
 pub(crate) fn heavy_add(line: &mut Line, index: u32, spill: &mut Spill, low: u64, amount: u32) {
     let tag = tag_of(low);
-    // Fast path for the most frequent keys: their count has outgrown the line.
+    // Fast path for the most frequent keys, whose counts have outgrown the line.
     if entry_fits(line.0[LAST_ROW], low, SPILLED) != [false; ENTRIES as usize] {
         return spill.add(index, tag, SPILLED as u32, amount);
     }
@@ -258,7 +258,7 @@ pub(crate) fn heavy_add(line: &mut Line, index: u32, spill: &mut Spill, low: u64
     }
 }
 
-/// Makes entry `i` the record of `tag`. A mark without a spilled record means exactly 2^17: kernels leave this state
+/// Makes entry `i` the record of `tag`. A mark without a spilled record means exactly 2^17. Kernels leave this state
 /// when an insertion raises the count above the largest number that fits in an entry.
 fn put_entry(line: &mut Line, i: u32, index: u32, spill: &mut Spill, tag: u16, count: u32) {
     if u64::from(count) > SPILLED {

@@ -60,8 +60,8 @@ impl Spill {
         }
     }
 
-    /// Adds a record for a key with a count above `top` if the table is not full, and otherwise raises `unlisted` to
-    /// cover the count.
+    /// Adds a record for a key whose count is above `top`. If the table is full, raises `unlisted` to cover the count
+    /// instead.
     pub(crate) fn insert_or_unlist(&mut self, line: u32, tag: u16, count: u32, top: u32) {
         if self.counts.len() < self.limit {
             self.set(line, tag, count);
@@ -70,12 +70,12 @@ impl Spill {
         }
     }
 
-    /// Returns the maximum count of a key that has no record and whose cells read `top`.
+    /// Returns the highest possible count of a key that has no record and whose cells read `top`.
     pub(crate) const fn without_record(&self, top: u32) -> u32 {
         top.saturating_add(self.unlisted)
     }
 
-    /// Returns the maximum excess of the count over the cells for a key without a record.
+    /// Returns the highest possible difference between the count and the cells of a key without a record.
     pub(crate) const fn unlisted(&self) -> u32 {
         self.unlisted
     }
@@ -123,14 +123,14 @@ impl SpillRecords {
         passed + first + found.len() - before
     }
 
-    /// Returns the maximum excess of the count over the cells for a key without a record.
+    /// Returns the highest possible difference between the count and the cells of a key without a record.
     pub(crate) const fn unlisted(&self) -> u32 {
         self.unlisted
     }
 }
 
 /// Hashes places with one multiplication. Places derive from keyed fingerprints, so only a crafted file can make them
-/// collide and slow down its reader; the number of records is bounded.
+/// collide and slow down its reader. The damage is limited because the number of records is bounded.
 #[derive(Default)]
 struct PlaceHasher(u64);
 

@@ -1,13 +1,13 @@
-//! Bit streams, and the Golomb codes in them.
+//! Bit streams of Golomb codes.
 //!
-//! The Golomb code of v with divisor M is ⌊v / M⌋ zeros, a one, and v mod M in ⌊log2 M⌋ bits or one more. For gaps
-//! between independent events, no code with a whole number of bits per gap is shorter. If M is a power of two it is
-//! also called a Rice code. For example, if one position in 17 has an event, Rice codes alone would cost 2 % more than
-//! the entropy; Golomb codes cost 0.5 % more.
+//! The Golomb code of v with divisor M consists of ⌊v / M⌋ zeros, a one, and v mod M in ⌊log2 M⌋ bits or one more. For
+//! gaps between independent events, no code with a whole number of bits per gap is shorter on average. If M is a power
+//! of two it is also called a Rice code. For example, if one position in 17 has an event, Rice codes need 2 % more bits
+//! than the entropy, and Golomb codes 0.5 % more.
 
 use crate::file::FileError;
 
-/// Minimum number of bits visible in a peek at the stream.
+/// Minimum number of bits that a peek returns.
 const PEEK_BITS: u32 = 57;
 
 /// Number of values in the sample that is used to compare divisors.
@@ -114,7 +114,7 @@ impl BitWriter {
         let (rest, length) = if rest < code.short_rests {
             (rest, code.bits)
         } else {
-            // Long remainders have one more bit, which is written last.
+            // Long remainders have an additional bit, which is written last.
             let long = rest + code.short_rests;
             (long >> 1 | (long & 1) << code.bits, code.bits + 1)
         };
@@ -152,8 +152,8 @@ impl BitReader {
         Self { bytes, position: 0, end }
     }
 
-    /// Returns the next bits, at least [`PEEK_BITS`]. Bits after the end of the stream are zeros; far beyond the end,
-    /// returns `None`.
+    /// Returns the next bits, at least [`PEEK_BITS`]. Bits after the end of the stream are zeros. Returns `None` if the
+    /// position is far beyond the end.
     #[inline]
     fn peek(&self) -> Option<u64> {
         let bytes = self.bytes.get(self.position / 8..)?.first_chunk()?;
@@ -286,7 +286,7 @@ mod tests {
     proptest! {
         #[test]
         fn codes_come_back(values in vec((any::<u64>(), 0..64u32), 0..100), parameter in 1..=Code::PARAMETER_MAX) {
-            // Quotients up to 2^10, which includes long codes but keeps the test fast.
+            // Quotients of up to 2^10 include long codes but keep the test fast.
             let top = code(parameter).divisor.saturating_mul(1 << 10);
             let values: Vec<u64> = values.into_iter().map(|(value, shift)| (value >> shift).min(top)).collect();
             let mut reader = BitReader::new(written(&values, parameter));

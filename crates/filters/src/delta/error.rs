@@ -46,7 +46,7 @@ pub enum ApplyError {
     #[error(transparent)]
     History(#[from] HistoryError),
     /// The delta was computed from another state of this filter.
-    #[error("the delta was made from another state of this filter (checksum {wanted:08x}, found {found:08x})")]
+    #[error("the delta was computed from another state of this filter (checksum {wanted:08x}, found {found:08x})")]
     WrongBase {
         /// Checksum of the base of the delta.
         wanted: u32,

@@ -36,7 +36,7 @@ pub(super) fn encode_numbers(numbers: &[u64], output: &mut Vec<u8>) {
             .iter()
             .map(|&number| {
                 let gap = number - next;
-                // Only the last number can be the maximum, and nothing comes after it.
+                // Only the last number can be the maximum, so no number follows it.
                 next = number.wrapping_add(1);
                 gap
             })
@@ -55,7 +55,7 @@ pub(super) fn encode_numbers(numbers: &[u64], output: &mut Vec<u8>) {
 /// Inserts fingerprints into the blocks of a membership filter.
 pub(super) struct Inserter {
     header: Header,
-    /// Numbers read but not inserted yet, last first.
+    /// Numbers that were read but not inserted yet, with the last one first.
     pending: Vec<u64>,
     /// Number of fingerprints still to be read.
     unread: u64,

@@ -1,4 +1,4 @@
-//! Applies the steps of one origin, each exactly once, to its own filter or to a merged one.
+//! Applies the steps of an origin, each exactly once, to the origin's own filter or to a merged one.
 
 use std::io::Read;
 
@@ -30,7 +30,7 @@ pub(super) fn subtract(after: &mut [u64], before: &[u64], width: u32) -> Result<
     Ok(())
 }
 
-/// Applies `delta`, a step of one origin, to `file`: the filter of that origin, or a merged one.
+/// Applies `delta`, a step of one origin, to `file`, which is the filter of that origin or a merged one.
 ///
 /// Parameters and history are compared before anything changes. If the delta then proves to be truncated or damaged,
 /// part of it has already been applied, and `file` must be discarded.
@@ -68,7 +68,7 @@ fn ensure_own_target(file: &FilterFile, step: &Step) -> Result<(), ApplyError> {
     }
 }
 
-/// Adds the growth of every cell, saturating at its top.
+/// Adds the growth of every cell. Cells saturate at their top.
 fn add_growth(
     filter: &mut CountingFilter<FingerprintHash>,
     header: &DeltaHeader,

@@ -23,8 +23,8 @@ pub enum Encoding {
     Blocks,
     /// The fingerprints of the keys that were added.
     Fingerprints,
-    /// The growth of each cell, block by block. For classical counts of one origin; can be added to any filter that
-    /// includes its base.
+    /// The growth of each cell, block by block. Used for classical counts of one origin. Can be added to any filter
+    /// that includes the base.
     Growth,
 }
 
@@ -55,7 +55,7 @@ pub struct DeltaHeader {
     pub target: Header,
     /// The checksum of the base.
     pub base_checksum: u32,
-    /// The `unlisted` count of the base: the total of the counts that did not fit in its spill section.
+    /// The `unlisted` count of the base, that is, the total of the counts that did not fit in its spill section.
     pub base_unlisted: u64,
     /// Number of entries in the spill section of the base.
     pub base_spill_entries: u32,
@@ -168,7 +168,7 @@ impl DeltaHeader {
     }
 }
 
-/// Reads the header of a delta, and no further.
+/// Reads the header of a delta and nothing after it.
 ///
 /// # Errors
 /// [`FileError`] if the input is not a delta, has a later version, is truncated or damaged.
@@ -181,7 +181,8 @@ pub fn read_header(input: &mut impl Read) -> Result<DeltaHeader, FileError> {
     Ok(header)
 }
 
-/// Reads a delta to its end and verifies its checksum. Does not check that the delta fits a base; applying it does.
+/// Reads a delta to its end and verifies its checksum. Whether the delta fits a base is checked only when it is
+/// applied.
 ///
 /// # Errors
 /// The same as for [`read_header`].
@@ -189,7 +190,7 @@ pub fn verify(input: &mut impl Read) -> Result<DeltaHeader, FileError> {
     let header = read_header(input)?;
     let mut checksum = Checksum::default();
     let mut buffer = vec![0; VERIFY_BYTES];
-    // The last four bytes read are kept out of the checksum, because they may be the checksum itself.
+    // The last four bytes read are not added to the checksum yet, because they may be the checksum itself.
     let mut kept = 0;
     loop {
         let read = read_some(input, &mut buffer[kept..])?;

@@ -10,11 +10,11 @@ use crate::Fingerprint;
 use crate::counting::spill::Spill;
 use crate::file::{Checksum, Header, Label, Stored, header_of};
 
-/// Returns the delta from `base` to `target`, two states of one filter of `generation`.
+/// Returns the delta from `base` to `target`. Both are states of one filter, which belongs to `generation`.
 ///
 /// A delta of membership filters can be shorter if `new_fingerprints` lists the fingerprints inserted since `base`. A
-/// list that does not turn base into target is ignored. The fingerprint form discloses more to the receiver: see
-/// `docs/design/filter-files.md`.
+/// list that does not turn the base into the target is ignored. The fingerprint form discloses more to the receiver
+/// than the other forms: see `docs/design/filter-files.md`.
 ///
 /// # Errors
 /// [`DiffError::Mismatch`] if `base` and `target` have different parameters.
@@ -47,8 +47,8 @@ fn encode_blocks<F: Stored>(base: &F, target: &F, base_header: &Header, target_h
     framed(&DeltaHeader::new(base_header, target_header, Encoding::Blocks, 0), &body)
 }
 
-/// Returns the fingerprint form of the delta, or `None` if the filter has no such form or the list does not lead to the
-/// target.
+/// Returns the fingerprint form of the delta, or `None` if the filter has no such form or if the list does not lead to
+/// the target.
 fn encode_fingerprints<F: Stored>(
     base: &F,
     base_header: &Header,
@@ -99,7 +99,7 @@ fn check<F: Stored>(filter: &F, base: &Header, delta: &[u8]) -> Result<(), Apply
     opened.transform(&mut LookOnly(filter.words()))
 }
 
-/// Reads the blocks of a filter, and ignores the blocks written.
+/// A source of a filter's blocks that ignores written blocks.
 struct LookOnly<'a>(&'a [u64]);
 
 impl Blocks for LookOnly<'_> {
@@ -113,7 +113,7 @@ impl Blocks for LookOnly<'_> {
     }
 }
 
-/// Reads the blocks of a filter, and changes them in place.
+/// A source of a filter's blocks that changes them in place.
 pub(super) struct InPlace<'a>(pub(super) &'a mut [u64]);
 
 impl Blocks for InPlace<'_> {

@@ -14,7 +14,8 @@ fn records(spill: &Spill) -> Records {
     spill.records().iter().map(|(line, tag, count)| ((line, tag), count)).collect()
 }
 
-/// Appends the change from table `base` to `target`: changed and new records, and count 0 for removed ones.
+/// Appends the change from table `base` to `target`: the changed and new records, and a count of 0 for each removed
+/// record.
 pub(super) fn encode_spill(base: &Spill, target: &Spill, output: &mut Vec<u8>) {
     let (before, after) = (records(base), records(target));
     let gone = before.keys().filter(|place| !after.contains_key(place)).map(|&place| (place, 0));
@@ -27,7 +28,8 @@ pub(super) fn encode_spill(base: &Spill, target: &Spill, output: &mut Vec<u8>) {
     }
 }
 
-/// Returns the spill table of the target, computed from the table of the base. Reads input only for one-line counts.
+/// Returns the spill table of the target, computed from the table of the base. Reads from the input only for one-line
+/// counts.
 pub(super) fn decode_spill<R: Read>(
     header: &DeltaHeader,
     base: &Spill,

@@ -82,8 +82,8 @@ fn write_blocks<W: Write>(
 ///
 /// Neither file may have a history; for files with a history, use [`advance`](super::advance).
 ///
-/// Keeps only a few blocks in memory, except that the fingerprint form needs the whole array of a classical filter.
-/// `payload_limit` is the maximum size of this array.
+/// Keeps only a few blocks in memory. The exception is the fingerprint form for a classical filter, which needs the
+/// whole array. `payload_limit` is the maximum size of this array.
 ///
 /// # Errors
 /// [`ApplyError`]; output written so far must be discarded.
@@ -104,7 +104,7 @@ pub fn apply_between(
     write_front(&header, source.key.as_ref(), None, &entries, &mut output)?;
     let mut files = Files { source, output };
     let outcome = opened.transform(&mut files);
-    // A damaged base leads to a wrong target, so its error takes precedence over that of the delta.
+    // A damaged base leads to a wrong target, so an error in the base takes precedence over an error in the delta.
     files.source.finish().map_err(ApplyError::Base)?;
     outcome.map(|()| header)
 }

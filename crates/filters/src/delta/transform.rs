@@ -1,4 +1,4 @@
-//! Applies a delta block by block, with all checks, wherever base and target are stored.
+//! Applies a delta block by block, with all checks. Base and target may be in memory or in files.
 
 use std::io::Read;
 
@@ -34,7 +34,7 @@ impl<R: Read> Opened<R> {
         Self::after_header(header, input, base, base_spill)
     }
 
-    /// Continues after a `header` that was read from `input`.
+    /// Continues after `header`, which was already read from `input`.
     pub(super) fn after_header(
         header: DeltaHeader,
         input: R,
@@ -43,7 +43,7 @@ impl<R: Read> Opened<R> {
     ) -> Result<Self, ApplyError> {
         header.ensure_starts_from(base)?;
         if header.encoding == Encoding::Growth {
-            // A growth delta is a step of one origin, not a change from one state to another.
+            // A growth delta is a step of one origin, not a change from one state of a file to another.
             return Err(ApplyError::History(HistoryError::OriginsUnknown));
         }
         let mut input = InputWords::new(input);
@@ -108,8 +108,8 @@ impl Body {
         }
     }
 
-    /// Returns the number of words to process at a time: all words for fingerprints of a classical filter, whose
-    /// positions do not follow the order of the fingerprints.
+    /// Returns the number of words to process at a time. For fingerprints of a classical filter these are all words,
+    /// because the positions do not follow the order of the fingerprints.
     fn block_words(&self, target: &Header) -> usize {
         match self {
             Self::Fingerprints(_) if target.kind == FilterKind::ClassicalMembership => target.words() as usize,

@@ -1,4 +1,4 @@
-//! Zeros of a base that become ones: gaps counted in zeros, one word at a time.
+//! Zeros of a base that become ones. Gaps are counted in zeros, one word at a time.
 
 use super::bits::{BitReader, Code};
 use crate::file::FileError;
@@ -30,7 +30,7 @@ pub(super) fn find_gaps(base: &[u64], target: &[u64], gaps: &mut Vec<u32>) -> bo
 pub(super) fn set_zeros(words: &mut [u64], count: u32, code: Code, codes: &mut BitReader) -> Result<(), FileError> {
     let mut words = words.iter_mut();
     let (mut word, mut zeros) = (&mut 0, Ones::default());
-    // Number of zeros of the word that have been passed.
+    // Number of zeros of the word that were already counted.
     let mut rank = 0;
     for _ in 0..count {
         rank += codes.take_code(code)?.min(GAP_MAX);
@@ -46,7 +46,7 @@ pub(super) fn set_zeros(words: &mut [u64], count: u32, code: Code, codes: &mut B
     Ok(())
 }
 
-/// Maximum gap. A longer gap would end beyond every block anyway.
+/// Maximum gap. A longer gap would end after the end of every block.
 const GAP_MAX: u64 = 1 << 32;
 
 /// A word, prepared for finding its n-th set bit.

@@ -11,7 +11,7 @@ pub(crate) struct WordCheck {
     words_left: u64,
     last_word_mask: u64,
     next_line: u32,
-    /// The spill entries of the remaining lines, last first.
+    /// The spill entries of the remaining lines, with the last one first.
     entries: Vec<SpillEntry>,
 }
 

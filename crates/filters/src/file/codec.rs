@@ -20,7 +20,7 @@ use crate::{FingerprintKey, KeyId};
 /// Data stored in a file in addition to the filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Label {
-    /// The generation, for filters that age.
+    /// The generation, for filters that belong to one.
     pub generation: u64,
     /// The key to store with the filter, if any. A file with its key is secret; omit the key from files sent to others.
     pub key: Option<FingerprintKey>,
@@ -41,7 +41,7 @@ pub struct FilterFile {
 }
 
 impl FilterFile {
-    /// Creates a file of `filter`. A counting filter may have a history.
+    /// Creates a file that contains `filter`. A counting filter may have a history.
     ///
     /// # Errors
     /// The same as for [`encode`].
@@ -73,7 +73,7 @@ impl FilterFile {
         let joined = match (&self.history, &source.history) {
             (Some(ours), Some(theirs)) => Some(ours.joined(self.header.checksum, theirs, source.header.checksum)?),
             (None, None) => None,
-            // The history of the sum would be unknown, so the same counts could be added twice.
+            // The sum would have no history, so the same counts could be added twice.
             _ => return Err(HistoryError::OriginsUnknown.into()),
         };
         merge_source(&mut self.filter, source)?;
@@ -175,7 +175,7 @@ pub fn decode(input: &mut impl Read, payload_limit: u64) -> Result<FilterFile, F
     Ok(FilterFile { header, key, history, filter })
 }
 
-/// Reads header and key, and no further.
+/// Reads header and key, and nothing after them.
 ///
 /// # Errors
 /// The same as for [`decode`].
@@ -259,7 +259,7 @@ impl<R: Read> Source<R> {
     }
 }
 
-/// Restores the spill table from `entries`, for the kind that has one.
+/// Restores the spill table from `entries` if the filter's kind has one.
 pub(crate) fn restore_spill(header: &Header, entries: &[SpillEntry]) -> Result<Spill, FileError> {
     let unlisted = u32::try_from(header.unlisted).map_err(|_| FileError::invalid("unlisted", header.unlisted))?;
     if let Some(entry) = entries.iter().find(|entry| !rows::is_sound_record(entry.tag, entry.count)) {

@@ -7,7 +7,7 @@ use crate::hash::{FingerprintHash, HashFamily};
 use crate::lines::Line;
 
 /// Estimates from the contents of a filter. In a counting filter, `keys` is the number of distinct keys, and a false
-/// positive is a key with a count above 0 that was never inserted.
+/// positive is a key that was never inserted but has a count above 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Estimates {
@@ -69,7 +69,7 @@ fn of_one_line_counts(filter: &OneLineCounts) -> Estimates {
     Estimates { fill: used / lines, keys, false_positive_rate: rate / lines }
 }
 
-/// Returns the fraction of non-zero cells of each row; 1 for the last row if it was replaced by entries.
+/// Returns the fraction of non-zero cells in each row. It is 1 for the last row if entries have replaced that row.
 fn used_shares(line: &Line) -> [f64; rows::ROWS] {
     const LOW: u64 = 0x1111_1111_1111_1111;
     std::array::from_fn(|row| {
@@ -79,7 +79,7 @@ fn used_shares(line: &Line) -> [f64; rows::ROWS] {
     })
 }
 
-/// Returns the probability that all cells of a key are used, averaged over the pairs of rows that keys skip.
+/// Returns the probability that all cells of a key are non-zero, averaged over the pairs of rows that keys skip.
 fn line_rate(shares: &[f64; rows::ROWS]) -> f64 {
     let rates = rows::LEFT_OUT_PAIRS.iter().map(|left_out| {
         let counted = (0..rows::ROWS).filter(|row| !left_out.contains(row));
@@ -112,7 +112,7 @@ mod tests {
             let rate = counts.iter().filter(|&&count| count > 0).count() as f64 / others.len() as f64;
             let estimates = filter.estimates();
             assert!((estimates.keys / 50_000.0 - 1.0).abs() < 0.03, "{estimates:?}");
-            // Five standard errors, and a tenth for the skipped row.
+            // The tolerance is five standard errors, plus a tenth for the skipped row.
             let error = 5.0 * (rate / others.len() as f64).sqrt() + rate / 10.0;
             assert!((estimates.false_positive_rate - rate).abs() < error, "{estimates:?}, measured {rate}");
         }

@@ -14,8 +14,8 @@ use crate::lines::{LINE_BITS, LINES_MAX};
 use crate::mismatch::ensure_equal;
 use crate::{KeyId, Mismatch};
 
-/// The latest version, for files with a history and deltas with a step. All other files and deltas are written as
-/// [`VERSION_PLAIN`].
+/// The latest version. It is used for files with a history and deltas with a step. All other files and deltas are
+/// written as [`VERSION_PLAIN`].
 pub const VERSION: u16 = 2;
 /// The version of files without a history and deltas without a step.
 pub const VERSION_PLAIN: u16 = 1;
@@ -37,7 +37,7 @@ const FLAG_HISTORY: u8 = 2;
 /// Cell width of the one-line counting layout.
 const ONE_LINE_CELL_BITS: u32 = 4;
 
-/// A spill table has at most about one record per line, and two more for the entries of each line.
+/// A spill table has about one record per line at most, plus two for the entries of each line.
 const SPILL_ENTRIES_PER_LINE_MAX: u64 = 3;
 const SPILL_ENTRIES_BASE: u64 = 1024;
 
@@ -114,7 +114,7 @@ pub struct Header {
     pub extension: Option<Extension>,
     /// Id of the key that made the fingerprints.
     pub key_id: KeyId,
-    /// The generation, for filters that age.
+    /// The generation, for filters that belong to one.
     pub generation: u64,
     /// Number of entries in the spill section.
     pub spill_entries: u32,
@@ -224,7 +224,7 @@ impl Header {
             self.fingerprint_bits,
         )?;
         ensure(self.kind.counts() || self.cell_bits == 1, "the cell width", self.cell_bits)?;
-        // Sums computed from a number below half the range of a u64 cannot overflow.
+        // The number is below half the range of a u64, so the sums computed from it cannot overflow.
         let bits = self.cells.checked_mul(u64::from(self.cell_bits)).filter(|&bits| bits <= u64::MAX / 2);
         let bits = bits.ok_or_else(|| FileError::invalid("m", self.cells))?;
         let whole_lines = bits.is_multiple_of(LINE_BITS) && bits / LINE_BITS <= LINES_MAX as u64;
@@ -317,7 +317,7 @@ pub(crate) fn read_fields<const N: usize>(fields: &mut FieldReader<'_, N>) -> Re
     Ok((version, header.checked()?, flags))
 }
 
-/// Fills an array of `N` bytes field by field, with a checksum at the end.
+/// A writer that fills an array of `N` bytes field by field, with a checksum at the end.
 pub struct FieldWriter<'a, const N: usize> {
     bytes: &'a mut [u8; N],
     filled: usize,
@@ -343,7 +343,8 @@ impl<'a, const N: usize> FieldWriter<'a, N> {
     }
 }
 
-/// Reads an array of `N` bytes field by field. All field sizes are known at compile time and add up to at most N.
+/// A reader of an array of `N` bytes, field by field. All field sizes are known at compile time and add up to at most
+/// N.
 pub struct FieldReader<'a, const N: usize> {
     bytes: &'a [u8; N],
     taken: usize,

@@ -1,10 +1,10 @@
-//! The history of a file of counts: the origins of its counts, and the revision of each.
+//! The history of a count file: the origins of its counts, and the revision of each.
 //!
-//! Counts are merged by addition, so each must be added exactly once. A site's own filter has an *origin*, a random
-//! number drawn when it is created, and a *revision*, which every change increments. A merged filter lists the origins
-//! of its counts, each with its last revision and the checksum of the origin's own filter at that revision. A delta
-//! names the revision it builds on. Applying a delta twice, out of order or to the wrong filter fails and changes
-//! nothing.
+//! Counts are merged by addition, so each count must be added exactly once. A site's own filter has an *origin*, which
+//! is a random number drawn when the filter is created, and a *revision*, which every change increments. A merged
+//! filter lists the origins of its counts, each with its last revision and the checksum of the origin's own filter at
+//! that revision. A delta names the revision that it builds on. Applying a delta twice, out of order or to the wrong
+//! filter fails and changes nothing.
 
 use std::fmt;
 use std::io::Read;
@@ -65,7 +65,7 @@ pub enum History {
     Own {
         /// The site.
         origin: Origin,
-        /// Number of changes so far. Revision 0 is empty.
+        /// Number of changes so far. The filter is empty at revision 0.
         revision: u64,
     },
     /// Counts of several sites, sorted by origin without duplicates; at most [`ORIGINS_MAX`].
@@ -98,7 +98,7 @@ pub enum HistoryError {
     },
     /// An earlier delta is missing.
     #[error(
-        "out of order: it builds on revision {base} of origin {origin}, and the filter has revision {reached}; \
+        "out of order: it builds on revision {base} of origin {origin}, but the filter has revision {reached}; \
          apply the deltas between them first"
     )]
     OutOfOrder {
@@ -112,7 +112,7 @@ pub enum HistoryError {
     /// A part of the delta is already included.
     #[error(
         "partly applied: revisions {base} to {target} of origin {origin}, and the filter has revision {reached}; \
-         make a delta from revision {reached}"
+         create a delta from revision {reached}"
     )]
     PartlyApplied {
         /// Origin of the delta.
@@ -124,10 +124,10 @@ pub enum HistoryError {
         /// Last revision in the filter.
         reached: u64,
     },
-    /// An origin has two different states with the same revision.
+    /// Two different states of an origin have the same revision.
     #[error(
         "revision {revision} of origin {origin} exists in two versions (checksums {ours:08x} and {theirs:08x}): \
-         two copies of its filter were changed"
+         two copies of its filter were changed independently"
     )]
     Forked {
         /// Origin of both states.
@@ -141,7 +141,7 @@ pub enum HistoryError {
     },
     /// The filter contains no counts of the origin for the delta to build on.
     #[error(
-        "it builds on revision {base} of origin {origin}, and the filter holds nothing of that origin; merge the \
+        "it builds on revision {base} of origin {origin}, but the filter contains no counts of that origin; merge the \
          origin's whole filter first"
     )]
     UnknownOrigin {
@@ -165,9 +165,9 @@ pub enum HistoryError {
     /// states.
     #[error("the filter is merged from several sites; use a site's own filter instead")]
     Merged,
-    /// One-line counts can only be merged as a whole.
+    /// One-line counts can be merged only as a whole.
     #[error(
-        "differences of one-line counts cannot be added to a merged filter; apply them to a copy of the site's own \
+        "a delta of one-line counts cannot be applied to a merged filter; apply it to a copy of the site's own \
          filter and merge again"
     )]
     OneLine,
@@ -214,7 +214,7 @@ impl History {
         }
     }
 
-    /// Returns the history of the sum of two filters: one with this history and `checksum`, one with `other` and
+    /// Returns the history of the sum of two filters. One has this history and `checksum`, the other has `other` and
     /// `other_checksum`. Fails if an origin would be counted twice.
     pub(crate) fn joined(&self, checksum: u32, other: &Self, other_checksum: u32) -> Result<Self, HistoryError> {
         let (mut all, theirs) = (self.reached(checksum), other.reached(other_checksum));
@@ -231,7 +231,8 @@ impl History {
         if reached.len() > ORIGINS_MAX { Err(HistoryError::TooManyOrigins) } else { Ok(Self::Merged(reached)) }
     }
 
-    /// Returns the step from an own filter with this history to its later state with history `target`.
+    /// Returns the step from the state of a site's own filter with this history to a later state with the history
+    /// `target`.
     pub(crate) fn step_to(&self, checksum: u32, target: &Self, target_checksum: u32) -> Result<Step, HistoryError> {
         let (Self::Own { origin, revision: base }, Self::Own { origin: other, revision: target }) = (self, target)
         else {
@@ -273,7 +274,7 @@ impl History {
                         step.ensure_next(found)?;
                         *found = step.reached();
                     }
-                    // Revision 0 is empty, so a delta that builds on it needs no earlier merge.
+                    // At revision 0 the origin has no counts, so a delta that builds on it needs no earlier merge.
                     None if step.base == 0 => reached.push(step.reached()),
                     None => return Err(HistoryError::UnknownOrigin { origin: step.origin, base: step.base }),
                 }

@@ -1,4 +1,4 @@
-//! Merging directly from a file, so that two filters need the memory of only one.
+//! Merging directly from a file, so that only one of the two filters is in memory.
 
 use std::io::Read;
 
@@ -27,7 +27,7 @@ const STEP_LINES: usize = STEP_WORDS / LINE_WORDS;
 /// # Errors
 /// [`FileError::Mismatch`] if the filters have different parameters, and the errors of [`decode`](super::decode).
 pub fn merge_from(filter: &mut StoredFilter, generation: u64, input: &mut impl Read) -> Result<(), FileError> {
-    // No limit is needed: a file with the same parameters has the same size as `filter`.
+    // No limit is needed, because a file with the same parameters has the same size as `filter`.
     merge_source(filter, Source::open_like(input, &Header { generation, ..filter.shape() })?)
 }
 

@@ -1,4 +1,4 @@
-//! The spill section: counts that one-line counts store outside their lines.
+//! The spill section: the counts that a filter of one-line counts stores outside its lines.
 
 use std::io::Read;
 
@@ -8,7 +8,7 @@ use super::words::InputWords;
 /// Bytes of one entry.
 pub const SPILL_ENTRY_BYTES: usize = 10;
 
-/// A count stored outside the lines. Entries are ordered as in a file.
+/// A count stored outside the lines. The order of entries is that of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SpillEntry {
     /// Line of the key.

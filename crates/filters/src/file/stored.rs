@@ -1,4 +1,4 @@
-//! The filters that have a file format, and one type for all of them.
+//! The trait of filters that have a file format, and one type that holds any of them.
 
 use super::spill::SpillEntry;
 use super::{FileError, FilterKind, Header};
@@ -31,7 +31,7 @@ pub(crate) mod parts {
         fn words(&self) -> &[u64];
         /// Returns the words of the filter's array for changing them.
         fn words_mut(&mut self) -> &mut [u64];
-        /// Returns the spill table, for kinds that have one.
+        /// Returns the spill table if the kind has one.
         fn spill(&self) -> Option<&Spill> {
             None
         }
@@ -293,7 +293,7 @@ macro_rules! try_from_stored {
         impl TryFrom<StoredFilter> for $filter {
             type Error = FileError;
 
-            /// Returns an error with both kinds if the filter is of another kind.
+            /// Returns an error that names both kinds if the filter is of another kind.
             fn try_from(stored: StoredFilter) -> Result<Self, FileError> {
                 match stored {
                     StoredFilter::$kind(filter) => Ok(filter),

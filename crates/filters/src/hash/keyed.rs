@@ -1,8 +1,8 @@
 //! Positions from fingerprints: the production family.
 //!
-//! A filter uses only the leading `fingerprint_bits` of a fingerprint. A delta can therefore contain those bits instead
-//! of positions, which needs a third of the space: see [`crate::delta`]. With log2(n / f) + 10 bits, truncation adds
-//! less than 1/1024 of the false-positive rate f ([`crate::sizing`] computes it).
+//! A filter uses only the leading `fingerprint_bits` of a fingerprint. So a delta can contain those bits instead of
+//! positions, in a third of the space: see [`crate::delta`]. With log2(n / f) + 10 bits, truncation adds less than
+//! 1/1024 of the false-positive rate f ([`crate::sizing`] computes it).
 
 use super::HashFamily;
 use crate::mismatch::ensure_equal;
@@ -34,7 +34,7 @@ pub fn mix(word: u64, multiplier: u64) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
-/// Maps a word to another one with no visible relation to it. The function is a bijection.
+/// Maps a word to another one that has no visible relation to it. The function is a bijection.
 ///
 /// It is the finaliser of SplitMix64 (Steele, Lea, Flood, *Fast splittable pseudorandom number generators*, 2014, with
 /// the constants of Stafford's variant 13). Every input bit flips every output bit with a probability of nearly 1/2.
@@ -114,9 +114,9 @@ impl HashFamily for FingerprintHash {
         (0..u64::from(self.hashes)).map(move |i| {
             let position = reduce(word, self.cells);
             word = word.wrapping_add(step);
-            // The step changes by an irrational fraction of the array. If all steps were equal, a step near a simple
-            // fraction of the array would make positions coincide: at n = 100 and f = 10^-6 the rate would be 50 times
-            // higher.
+            // The step changes by an irrational fraction of the array. If all steps were equal, positions would
+            // coincide whenever the step is near a simple fraction of the array. At n = 100 and f = 10^-6, the rate
+            // would be 50 times higher.
             step = step.wrapping_add((i + 1).wrapping_mul(MULTIPLIER_C));
             position
         })

@@ -4,7 +4,7 @@ use super::HashFamily;
 use crate::Mismatch;
 use crate::mismatch::ensure_equal;
 
-/// Key x hits the cells x + d, modulo the number of cells, for each offset d.
+/// A hash family in which key x hits the cell x + d, modulo the number of cells, for each offset d.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Offsets {
     pub(crate) cells: u64,

@@ -1,7 +1,7 @@
 //! Search for a byte among sixteen.
 //!
-//! SSE2, which every x86-64 has, needs two instructions for this search, but the compiler does not generate them
-//! automatically.
+//! With SSE2, which every x86-64 processor has, this search needs two instructions, but the compiler does not generate
+//! them automatically.
 
 /// Returns a mask in which bit i is set if byte i equals `byte`.
 #[inline(always)]

@@ -73,7 +73,7 @@ fn count_portable(lines: &[Line], spill: &Spill, keys: &[Fingerprint], found: &m
     by_line(lines, keys, locate, work);
 }
 
-/// The merge for all paths: the compiler vectorises it for the processor features of each caller.
+/// The merge for all paths. The compiler vectorises it for the processor features of each caller.
 #[inline(always)]
 pub(super) fn merge_portable(lines: &mut [Line], spill: &mut Spill, others: &[Line], other_spill: &Spill) {
     let (ours, theirs) = (spill.records(), other_spill.records());
@@ -95,7 +95,7 @@ mod tests {
         for round in 0..2000 {
             stream.extend(keys.iter().take(keys.len() / (round + 1)));
         }
-        // The count of one key reaches 2^17, where it leaves the line; the count of another exceeds 2^17.
+        // The count of one key reaches 2^17, at which it leaves the line. The count of another key exceeds 2^17.
         stream.extend(std::iter::repeat_n(keys[1], (1 << 17) - 1000));
         stream.extend(std::iter::repeat_n(keys[2], 1 << 17));
         stream

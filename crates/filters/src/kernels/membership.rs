@@ -44,7 +44,7 @@ pub(crate) fn contains(path: Path, shape: Shape, lines: &[Line], keys: &[Fingerp
     }
 }
 
-/// Returns true if the filter contains `key`. Cheaper than a batch of one key.
+/// Returns true if the filter contains `key`. Faster than a batch of one key.
 #[expect(unsafe_code, reason = "calls code that needs AVX2")]
 #[inline]
 pub(crate) fn contains_one(path: Path, shape: Shape, lines: &[Line], key: &Fingerprint) -> bool {

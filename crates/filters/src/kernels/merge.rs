@@ -1,9 +1,9 @@
-//! Merging arrays of cells: saturating addition, which for cells of one bit is OR.
+//! Merging of cell arrays by saturating addition, which for cells of one bit is OR.
 //!
-//! Plain loops that the compiler vectorises, with AVX2 if the processor supports it. Some loops treat the words as
-//! bytes or halfwords. The result does not depend on the byte order: each byte or halfword consists of whole cells, and
-//! is added to the byte or halfword of the same cells. Both arrays are prefetched, because hardware prefetching alone
-//! reaches only 85 % of the speed.
+//! These are plain loops that the compiler vectorises, with AVX2 if the processor supports it. Some loops treat the
+//! words as bytes or halfwords. The result does not depend on the byte order: each byte or halfword consists of whole
+//! cells, and is added to the byte or halfword of the same cells. Both arrays are prefetched, because hardware
+//! prefetching alone reaches only 85 % of the speed.
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
@@ -12,7 +12,8 @@ use super::{Path, prefetch};
 /// A function that adds the cells of a source to those of a target, word by word.
 pub(crate) type AddWords = fn(&mut [u64], &[u64]);
 
-/// Number of words per step. Sources are read and the target written once, in steps that fit in the first-level cache.
+/// Number of words per step. Sources are read once and the target is written once, in steps that fit in the first-level
+/// cache.
 pub(crate) const STEP_WORDS: usize = 1024;
 
 /// Words of a cache line.

@@ -1,4 +1,4 @@
-//! Features of an owner's text, each with the part of the text where it occurred.
+//! Features of an owner's text, each with the part of the text in which it occurred.
 
 use crate::Fingerprint;
 

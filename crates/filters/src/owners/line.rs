@@ -11,7 +11,7 @@
 //! In a table without parts, the bits of the parts are the highest two bits of the tags.
 //!
 //! The checks are contiguous, because a lookup compares all of them and then reads tags and parts of the few slots that
-//! match. The high bits of a tag and the part never cross a byte boundary, and computing their position needs two or
+//! match. Neither the high bits of a tag nor a part cross a byte boundary, and computing their position takes two or
 //! three operations.
 
 use bytemuck::{Pod, Zeroable};
@@ -29,7 +29,7 @@ const HALF: usize = SLOTS / 2;
 /// Bit of [`SlotLine::packed`] at which the parts begin.
 const PARTS_FROM: usize = 4 * SLOTS;
 
-/// Tag of a slot that was never written, or was erased.
+/// Tag of a slot that was never written or has been erased.
 pub(super) const EMPTY_TAG: u32 = 0;
 
 /// The content of a slot.
@@ -39,7 +39,7 @@ pub(super) struct Slot {
     pub(super) tag: u32,
     /// Eight bits of the feature's fingerprint.
     pub(super) check: u8,
-    /// Part of the owner's text in which the feature occurred; always the first in a table without parts.
+    /// Part of the owner's text in which the feature occurred. In a table without parts, it is always the first part.
     pub(super) part: Part,
 }
 
@@ -107,8 +107,8 @@ impl SlotLine {
     /// Returns the slots whose tag satisfies `is`.
     #[inline(always)]
     pub(super) fn with_tag<const BITS: u32>(&self, is: impl Fn(u32) -> bool) -> SlotSet {
-        // Compares eight slots at a time, with a byte instead of a bit for each answer, so that the compiler vectorises
-        // the loop.
+        // Compares eight slots at a time. Each answer is a byte instead of a bit, so that the compiler vectorises the
+        // loop.
         let mut answers = [0; SLOTS];
         for (eight, answers) in answers.chunks_mut(HALF).enumerate() {
             let answer = |i: usize| u8::from(is(self.tag::<BITS>(HALF * eight + i)));

@@ -1,9 +1,9 @@
 //! Numbering of owners: numbers begin at 1 and are never reused. A tag is the low 20 bits of the number, or 22 in a
 //! table without parts.
 //!
-//! The owners from `oldest` to `next` are live: at most seven eighths of the number of tags, so that a tag identifies
-//! at most one live owner. Slots of an expired owner may remain for a while. Before the tag is reused, at least
-//! [`sweep_owners`] owners are added; each addition sweeps its share of the lines, so together they sweep the whole
+//! The owners from `oldest` to `next` are live. There are at most seven eighths as many live owners as tags, so a tag
+//! identifies at most one of them. Slots of an expired owner may remain for a while. Before its tag is reused, at least
+//! [`sweep_owners`] owners are added. Each addition sweeps its share of the lines, so together they sweep the whole
 //! table.
 
 use super::line::EMPTY_TAG;
@@ -21,7 +21,7 @@ pub(super) const fn sweep_owners(tag_bits: u32) -> u64 {
     1 << (tag_bits - 3)
 }
 
-/// Maximum number of live owners: seven eighths of the tags. Adding one more expires the oldest.
+/// Maximum number of live owners, which is seven eighths of the number of tags. Adding one more expires the oldest.
 pub const OWNERS_LIVE_MAX: u64 = live_max(TAG_BITS);
 
 /// Maximum number of live owners in a table without parts.
@@ -36,14 +36,14 @@ const fn live_max(tag_bits: u32) -> u64 {
 pub struct Owner(u64);
 
 impl Owner {
-    /// Returns the owner with this number, for a caller that stores numbers elsewhere.
+    /// Returns the owner with this number. For callers that store numbers elsewhere.
     #[must_use]
     pub const fn from_number(number: u64) -> Self {
         Self(number)
     }
 
-    /// Returns the number. Numbers are consecutive, except that multiples of 2^20 are skipped, or of 2^22 in a table
-    /// without parts: their tag would equal the tag of an empty slot.
+    /// Returns the number. Numbers are consecutive, except that multiples of 2^20 (2^22 in a table without parts) are
+    /// skipped, because their tag would equal the tag of an empty slot.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.0
@@ -158,7 +158,7 @@ mod tests {
             assert_eq!(Numbering::restore(numbering.fields()).unwrap(), numbering);
             if let Some(expired) = oldest.0.checked_sub(1 + i % sweep_owners(BITS)).map(Owner) {
                 assert!(!numbering.is_live(expired));
-                // The tag is not reused yet, so a remaining slot with it is recognised as expired.
+                // The tag has not been reused yet, so a remaining slot with this tag is recognised as expired.
                 assert_eq!(numbering.place_of(expired.tag::<BITS>()), None);
             }
         }

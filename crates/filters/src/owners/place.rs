@@ -1,4 +1,4 @@
-//! The lines in which the slots of a feature lie.
+//! The two lines that can hold the slots of a feature.
 
 use super::line::{Slot, SlotLine};
 use crate::Fingerprint;
@@ -41,14 +41,15 @@ pub(super) struct Place {
 impl Place {
     #[inline(always)]
     pub(super) fn of(feature: &Fingerprint, shape: Shape) -> Self {
-        // Uses both halves of the fingerprint: a caller may store only the features with the lowest values, whose high
-        // halves are not random.
+        // Both halves of the fingerprint are used, because a caller may store only the features with the lowest values,
+        // whose high halves are not random.
         let word = feature.high() ^ feature.low();
         let Shape { base, factor } = shape;
         let inner = reduce(word, base as u64) as usize;
         let home = reduce(word, (base * factor) as u64) as usize;
         let check = word as u8;
-        // Same result as `Shape::other_line`, without its division: `home` is one of the copies of `inner`.
+        // This gives the same result as `Shape::other_line` without a division, because `home` is one of the copies of
+        // `inner`.
         let other = factor * other_line(inner, check, base) + (home - factor * inner);
         Self { lines: [home, other], check }
     }
@@ -57,8 +58,8 @@ impl Place {
 /// Returns the other line of a slot in `line` of a table that never grew, computed from the slot alone. Applying it
 /// twice returns `line`.
 ///
-/// Modulo the even number of lines, the two lines add up to an odd number that depends on the check, so the two lines
-/// differ.
+/// The sum of the two lines, modulo the even number of lines, is an odd number that depends on the check. So the two
+/// lines differ.
 #[inline(always)]
 fn other_line(line: usize, check: u8, lines: usize) -> usize {
     let spread = mix(u64::from(check) + 1, MULTIPLIER_A);
@@ -71,7 +72,7 @@ fn other_line(line: usize, check: u8, lines: usize) -> usize {
 pub(super) fn slots_with_check<const BITS: u32>(lines: &[Line], place: Place) -> impl Iterator<Item = Slot> {
     let pair = place.lines.map(|line| SlotLine::of(&lines[line]));
     let [first, second] = pair.map(|line| line.with_check(place.check));
-    // One loop over the slots of both lines: a branch on the line of a slot would be unpredictable.
+    // One loop covers the slots of both lines, because a branch on the line of a slot would be unpredictable.
     first.then(second).map(move |(second, i)| pair[usize::from(second)].slot::<BITS>(i))
 }
 

@@ -11,8 +11,8 @@ use crate::snapshot::{RestoreError, Snapshot, continue_all};
 /// Minimum number of lines of a table.
 const LINES_MIN: u64 = 2;
 
-/// Number of fields that describe the growth of a table: its total growth factor, then each growth that affects live
-/// owners, as an owner number and a factor, padded with zeros.
+/// Number of fields that describe the growth of a table. The first is the total growth factor. Each growth that affects
+/// live owners follows, as an owner number and a factor. The rest is zero.
 const GROWTH_FIELDS: usize = 1 + 2 * GROWTHS_MAX;
 
 impl<const BITS: u32> OwnerTable<BITS> {

@@ -13,19 +13,20 @@ use crate::{Fingerprint, OutOfMemory};
 
 /// Maximum number of owners of a feature. Further owners are refused.
 ///
-/// Slots of other features with the same check count as well, because they cannot be distinguished. At a load of 0.95
-/// such slots occupy one of the four places for 12 % of features, and all four for one feature in 100,000.
+/// Slots of other features with the same check are counted as well, because they cannot be distinguished. At a load of
+/// 0.95, such slots occupy one of the four places of 12 % of the features, and all four places of one feature in
+/// 100,000.
 pub const OWNERS_PER_FEATURE_MAX: usize = 4;
 
-/// Maximum number of slots moved before one is evicted. With nine million slots, the first eviction then occurs at a
-/// load of 0.971; with a maximum of 64 it occurs at 0.983. If the table is so full that moving does not help, every
+/// Maximum number of slots moved before one is evicted. With nine million slots, the first eviction occurs at a load of
+/// 0.971. If the maximum were 64, it would occur at 0.983. If the table is so full that moving does not help, every
 /// insert moves this number of slots.
 const KICKS_MAX: usize = 32;
 
-/// Maximum number of growths recorded separately, each at least twofold.
+/// Maximum number of growths that are recorded separately. Each growth is at least twofold.
 pub(super) const GROWTHS_MAX: usize = 16;
 
-/// A multimap from features to the owners that stored them.
+/// A multimap from features to the owners that have them.
 ///
 /// ```
 /// use bruit_filters::FingerprintKey;
@@ -55,13 +56,13 @@ pub struct OwnerTable<const BITS: u32 = TAG_BITS> {
     pub(super) lines: Lines,
     /// The number of lines, and its growth.
     pub(super) shape: Shape,
-    /// The growths in order, each as an owner number and a factor. Slots of owners before that number were copied
-    /// `factor` times.
+    /// The growths in order, each as an owner number and a factor. The table holds `factor` copies of each slot of the
+    /// owners before that number.
     pub(super) growths: Vec<(u64, u64)>,
     pub(super) numbering: Numbering<BITS>,
     /// The next line to sweep.
     pub(super) sweep_at: usize,
-    /// Number of slots moved so far; this number modulo the slots in a line selects the slot that moves next.
+    /// Number of slots moved so far. This number modulo the number of slots in a line selects the slot that moves next.
     pub(super) kicks: u64,
     /// Number of live slots evicted so far.
     pub(super) evictions: u64,
@@ -72,12 +73,12 @@ pub struct OwnerTable<const BITS: u32 = TAG_BITS> {
 pub struct Added {
     /// The owner.
     pub owner: Owner,
-    /// Number of features stored by this call for each part of the text; compare votes with these numbers.
+    /// Number of features that this call stored for each part of the text. Compare votes with these numbers.
     pub stored: [u32; PARTS],
     /// Number of features refused because they have [`OWNERS_PER_FEATURE_MAX`] owners.
     pub refused: usize,
-    /// Number of evicted slots of other live owners. Evicted slots of this owner are subtracted from `stored` instead,
-    /// if this call stored any features of the same part.
+    /// Number of evicted slots of other live owners. If a slot of this owner is evicted, and this call stored features
+    /// of the same part, it is subtracted from `stored` instead.
     pub evicted: usize,
 }
 
@@ -92,11 +93,11 @@ impl Added {
 impl OwnerTable {
     /// Creates an empty table for `features` features of live owners, at a load of [`OWNER_LOAD`].
     ///
-    /// Memory beyond what [`OWNERS_LIVE_MAX`](super::OWNERS_LIVE_MAX) owners need (175 MB with 48 features each) is
-    /// never used.
+    /// Memory that exceeds the needs of [`OWNERS_LIVE_MAX`](super::OWNERS_LIVE_MAX) owners (175 MB with 48 features
+    /// each) is never used.
     ///
     /// # Errors
-    /// [`OutOfMemory`]. A size above a PiB is never allocated.
+    /// [`OutOfMemory`], also for any size above a PiB.
     pub fn with_capacity(features: u64) -> Result<Self, OutOfMemory> {
         let bytes = owner_table_bytes(1, features.max(1), OWNER_LOAD).map_err(|_| OutOfMemory { bytes: u64::MAX })?;
         Self::with_lines(bytes as usize / LINE_BYTES)
@@ -163,7 +164,7 @@ impl<const BITS: u32> OwnerTable<BITS> {
         Ok(Self { lines, shape, growths: Vec::new(), numbering, sweep_at: 0, kicks: 0, evictions: 0 })
     }
 
-    /// Grows the table by `factor` without changing a vote, by repeating each line: the lines of a feature are among
+    /// Grows the table by `factor` by repeating each line. No vote changes, because the lines of a feature are among
     /// the copies of its former lines. Cancels a running snapshot.
     ///
     /// The load of the table stays the same. When an owner expires, all copies of its slots become free; see
@@ -185,8 +186,8 @@ impl<const BITS: u32> OwnerTable<BITS> {
             self.growths.push((next, factor as u64));
         }
         if self.growths.len() > GROWTHS_MAX {
-            // Joins the two oldest growths. Owners added between them then count as copied by both, so their share of
-            // the table is overestimated, never underestimated.
+            // Joins the two oldest growths. Owners added between them then count as copied by both. So their share of
+            // the table may be overestimated but is never underestimated.
             let (_, oldest) = self.growths.remove(0);
             self.growths[0].1 = self.growths[0].1.saturating_mul(oldest);
         }
@@ -221,13 +222,14 @@ impl<const BITS: u32> OwnerTable<BITS> {
     /// if no feature can be stored, the owner has no features.
     pub fn add(&mut self, candidates: &[Feature], wanted: usize) -> Added {
         self.numbering.make_room();
-        // Sweep before the number is allocated: slots that already have its tag belong to a long-expired owner.
+        // The sweep comes before the number is allocated, because slots that already have its tag belong to a
+        // long-expired owner.
         self.sweep();
         let owner = self.numbering.hand_out();
         self.extend(owner, candidates, wanted)
     }
 
-    /// Stores up to `wanted` more features for an owner, from `candidates`, as [`add`](Self::add) does. Used to try
+    /// Stores up to `wanted` more features for an owner, from `candidates`, as [`add`](Self::add) does. Use it to try
     /// other features if the first choice stored too few. Stores nothing if the owner has expired.
     pub fn extend(&mut self, owner: Owner, candidates: &[Feature], wanted: usize) -> Added {
         let mut added = Added { owner, stored: [0; PARTS], refused: 0, evicted: 0 };
@@ -243,7 +245,7 @@ impl<const BITS: u32> OwnerTable<BITS> {
         }
     }
 
-    /// Stores features whose lines can all be prefetched together.
+    /// Stores a batch of features whose lines can all be prefetched together.
     fn add_ready(&mut self, features: &[Feature], added: &mut Added) {
         let shape = self.shape;
         if !is_cached(&self.lines) {
@@ -298,7 +300,7 @@ impl<const BITS: u32> OwnerTable<BITS> {
     /// Writes `slot` to a full line. A slot of that line moves to its other line, and so on until a line has a free
     /// slot.
     ///
-    /// The choice depends only on the number of earlier moves, so that equal histories produce equal tables.
+    /// The choice depends only on the number of earlier moves, so equal histories produce equal tables.
     fn insert_by_kicks(&mut self, mut line: usize, slot: Slot) -> Option<Slot> {
         let mut homeless = slot;
         for _ in 0..KICKS_MAX {
@@ -369,8 +371,8 @@ impl<const BITS: u32> OwnerTable<BITS> {
         votes.count(&self.numbering);
     }
 
-    /// Returns the number of live slots that may belong to this feature. At [`OWNERS_PER_FEATURE_MAX`],
-    /// [`add`](Self::add) refuses it.
+    /// Returns the number of live slots that may belong to this feature. If it is [`OWNERS_PER_FEATURE_MAX`] or more,
+    /// [`add`](Self::add) refuses the feature.
     #[must_use]
     pub fn owners_of(&self, feature: &Fingerprint) -> usize {
         self.live_tags(Place::of(feature, self.shape)).count()
@@ -400,8 +402,8 @@ impl<const BITS: u32> OwnerTable<BITS> {
         removed
     }
 
-    /// Expires all owners before `oldest_live`, which frees their slots immediately. Has no effect on owners already
-    /// expired.
+    /// Expires all owners before `oldest_live`, which frees their slots immediately. Has no effect on owners that have
+    /// already expired.
     pub fn expire_before(&mut self, oldest_live: Owner) {
         self.numbering.expire_before(oldest_live.number());
     }

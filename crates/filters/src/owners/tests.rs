@@ -44,8 +44,8 @@ fn assert_slots_are_their_owners(table: &OwnerTable, features: impl Fn(Owner) ->
     live
 }
 
-/// The hardest case for the sweep: it covers one line per owner, which is just enough for one round of tags, and no
-/// other writes erase slots.
+/// The hardest case for the sweep: each new owner sweeps only one line, which is just enough to sweep the table in one
+/// round of tags, and no other writes erase slots.
 #[test]
 fn a_tag_that_returns_finds_no_slot_of_its_former_owner() {
     const LINES: usize = sweep_owners(TAG_BITS) as usize;
@@ -82,7 +82,7 @@ fn slots_stay_with_their_owners_while_they_move_expire_and_are_lost() {
     assert!(table.kicks() > 1000 && table.evictions() > 1000, "{} {}", table.kicks(), table.evictions());
 }
 
-/// Servers with the same history must have the same bytes on every processor.
+/// Tables with the same history must have the same bytes on every processor.
 #[test]
 fn a_history_has_one_outcome_in_bytes() {
     let mut table = OwnerTable::with_bytes(100 * LINE_BYTES).unwrap();

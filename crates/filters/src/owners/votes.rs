@@ -7,7 +7,7 @@ const PART_BITS: u32 = PARTS.ilog2();
 
 /// Votes per owner and part of its text. The next lookup reuses the memory.
 ///
-/// The memory grows to the maximum number of votes of any lookup.
+/// The memory grows to the largest number of votes in any lookup so far.
 #[derive(Clone, Debug, Default)]
 pub struct Votes {
     /// One entry per vote during a lookup: the owner's place in the numbering, and the part in the low two bits.
@@ -38,7 +38,7 @@ impl Votes {
         self.counted.clear();
     }
 
-    /// Adds one vote for the owner at `place` of the numbering, which has at most 22 bits.
+    /// Adds one vote for the owner at `place` in the numbering. A place has at most 22 bits.
     #[inline(always)]
     pub(super) fn cast(&mut self, place: u32, part: Part) {
         self.ballots.push(place << PART_BITS | u32::from(part.bits()));
@@ -46,12 +46,13 @@ impl Votes {
 
     /// Counts the votes. Sorting is cheap compared with the lookups, and no choice of features makes sorting slow.
     pub(super) fn count<const BITS: u32>(&mut self, numbering: &Numbering<BITS>) {
-        // Sorts by owner only, which has fewer distinct values; equal parts need not be adjacent.
+        // Sorts by owner only, because there are fewer distinct values and equal parts need not be adjacent.
         self.ballots.sort_unstable_by_key(|ballot| ballot >> PART_BITS);
         for run in self.ballots.chunk_by(|a, b| a == b) {
             let owner = numbering.owner_at(run[0] >> PART_BITS);
             let part = run[0] as usize % PARTS;
-            // Adds all four counts as one value: writing one count and reading all four soon after would stall.
+            // Adds all four counts as one value, because writing one count and reading all four soon after would stall
+            // the processor.
             let more: [u32; PARTS] = std::array::from_fn(|i| if i == part { run.len() as u32 } else { 0 });
             match self.counted.last_mut() {
                 Some((last, counts)) if *last == owner => *counts = std::array::from_fn(|i| counts[i] + more[i]),

@@ -18,7 +18,7 @@ use crate::{CreateError, Fingerprint, KeyId};
 /// The highest value of a cell.
 pub(super) const CELL_TOP: u32 = 15;
 
-/// Counts of keys, in eight generations. When a new generation begins, the oldest is dropped. Counts are never too low.
+/// Counts of keys in eight generations. When a new generation begins, the oldest is dropped. Counts are never too low.
 ///
 /// ```
 /// use bruit_filters::ring::CountsRing;
@@ -38,20 +38,20 @@ pub struct CountsRing {
     pub(super) lines: Lines,
     pub(super) lanes: Lanes,
     pub(super) records: Records,
-    /// For each lane, the number of keys whose count was 0 when they were first inserted: the distinct keys, except
-    /// those whose count was already too high. Includes copies made when the ring grew.
+    /// For each lane, the number of keys whose count was 0 when they were first inserted. These are the distinct keys,
+    /// except those whose count was already too high. Includes copies made when the ring grew.
     pub(super) keys: [u64; LANES as usize],
     /// For each lane, the number of `keys` that are copies.
     pub(super) copied: [u64; LANES as usize],
     key_id: KeyId,
 }
 
-/// The resources of a generation that an insertion needs.
+/// The resources that an insertion needs in its generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// The key is new to the generation and will raise cells from 0.
     pub cells: bool,
-    /// The count exceeds 15 and has no record yet.
+    /// The count will exceed 15 and has no record yet.
     pub record: bool,
 }
 
@@ -93,7 +93,7 @@ pub(super) fn slot(lines: &[Line], (line, slot): (usize, usize)) -> u32 {
 }
 
 impl CountsRing {
-    /// Creates an empty ring of `lines` lines; 32 bits per key and generation are usual.
+    /// Creates an empty ring of `lines` lines. The usual size is 32 bits per key and generation.
     ///
     /// # Errors
     /// [`CreateError`] if a parameter is out of range or the memory cannot be allocated.
@@ -104,12 +104,12 @@ impl CountsRing {
         Ok(Self { lines: cells, lanes: Lanes::new(epoch), records, keys: none, copied: none, key_id })
     }
 
-    /// Grows the ring by `factor` without changing a count, by repeating each line together with its records. Cancels a
-    /// running snapshot.
+    /// Grows the ring by `factor` by repeating each line together with its records. No count changes. Cancels a running
+    /// snapshot.
     ///
-    /// The capacity for records grows by the same factor, so that no record is lost. Only in a ring of fewer than 1,280
-    /// lines can counts above 15 become too high; they never become too low. The fill of the generations stays the
-    /// same; see [`copied`](Self::copied).
+    /// The capacity for records grows by the same factor, so that no record is lost. The exception is a ring of fewer
+    /// than 1,280 lines, in which counts above 15 can become too high, but never too low. The fill of the generations
+    /// stays the same; see [`copied`](Self::copied).
     ///
     /// # Panics
     /// If `factor` is 0, the number of lines would not fit in 32 bits, or the memory cannot be allocated.
@@ -221,7 +221,7 @@ impl CountsRing {
         for line in self.lines.changing_range(step.clone()) {
             line.0.iter_mut().for_each(|word| *word &= !nibbles_of(1 << lane));
         }
-        // The records are dropped only when the generation is no longer live: expiring zero lines changes nothing.
+        // Expiring zero lines changes nothing: the generation is still live, so its records are kept.
         if !self.lanes.is_live(lane) {
             self.records.expire(lane, step, count);
             (self.keys[lane], self.copied[lane]) = (0, 0);
@@ -261,8 +261,8 @@ impl CountsRing {
         Ok(self.keys[self.lanes.lane_of(epoch)?])
     }
 
-    /// Returns the number of [`keys`](Self::keys) of a live epoch that are copies, made when the ring
-    /// [grew](Self::grow). Copies use as much capacity as inserted keys.
+    /// Returns how many of the [`keys`](Self::keys) of a live epoch are copies, made when the ring [grew](Self::grow).
+    /// Copies use as much capacity as inserted keys.
     ///
     /// # Errors
     /// [`NotLive`] if the epoch is not live.
@@ -279,7 +279,7 @@ impl CountsRing {
         counts_window_rate(&keys, self.lines.len() as u64)
     }
 
-    /// Returns the number of records (counts above 15) of a live epoch, and the maximum number.
+    /// Returns the number of records (counts above 15) of a live epoch, and the maximum number of records.
     ///
     /// # Errors
     /// [`NotLive`] if the epoch is not live.

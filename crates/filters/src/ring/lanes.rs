@@ -7,7 +7,7 @@ use crate::mismatch::ensure_equal;
 use crate::snapshot::RestoreError;
 use crate::snapshot::head::{NUMBER_MAX, within};
 
-/// Number of generations of a ring: the current one and seven older.
+/// Number of generations of a ring: the current one and seven older ones.
 pub const GENERATIONS: u32 = 8;
 
 /// Number of lanes of a line, one per generation.
@@ -95,7 +95,7 @@ impl Lanes {
         if self.cleared == 0 { u8::MAX } else { !(1 << self.outgoing()) }
     }
 
-    /// Returns the next lines in which to clear the oldest generation, at most `limit`, and counts them as cleared.
+    /// Returns up to `limit` lines in which to clear the oldest generation next, and counts them as cleared.
     pub(crate) fn next_step(&mut self, limit: usize, lines: usize) -> Range<usize> {
         let start = self.cleared;
         self.cleared = start.saturating_add(limit).min(lines);
@@ -129,7 +129,7 @@ impl Lanes {
 
     /// Converts a set of lanes to a set of ages.
     pub(crate) const fn generations(&self, lanes: u8) -> Generations {
-        // Rotates the current lane to the top bit, then reverses, so that age 0 is the lowest bit.
+        // Rotates the current lane to the top bit, then reverses the bits, so that age 0 is the lowest bit.
         Generations((lanes & self.live()).rotate_left(7 - self.current() as u32).reverse_bits())
     }
 }
@@ -151,13 +151,13 @@ impl Generations {
         age < 8 && self.0 >> age & 1 == 1
     }
 
-    /// Returns the age of the newest generation in the set: when the key was last seen.
+    /// Returns the age of the newest generation in the set, which is when the key was last inserted.
     #[must_use]
     pub const fn newest(self) -> Option<u32> {
         if self.is_empty() { None } else { Some(self.0.trailing_zeros()) }
     }
 
-    /// Returns the age of the oldest generation in the set: when the key was first seen.
+    /// Returns the age of the oldest generation in the set, which is when the key was first inserted.
     #[must_use]
     pub const fn oldest(self) -> Option<u32> {
         if self.is_empty() { None } else { Some(7 - self.0.leading_zeros()) }

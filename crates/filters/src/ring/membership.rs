@@ -1,8 +1,8 @@
 //! A ring of membership filters, which returns the generations that contain a key.
 //!
 //! A line is eight words, and word g is the lane of generation g. A key has two lines, and four bits of a word in each
-//! line, the same bits in every generation. (One line with eight bits would need 22 bits per key instead of 16, at a
-//! false-positive rate of 1 % over all live generations.)
+//! line. These bits are the same in every generation. (At a false-positive rate of 1 % over all live generations, one
+//! line with eight bits would need 22 bits per key instead of 16.)
 
 use std::io::Read;
 
@@ -15,7 +15,7 @@ use crate::mismatch::ensure_equal;
 use crate::sizing::ring::{LINES_PER_KEY, WORD_BITS, half_keys_by_fill, window_rate};
 use crate::{CreateError, Fingerprint, KeyId, Mismatch};
 
-/// An ageing set of keys, in eight generations. When a new generation begins, the oldest is dropped.
+/// A set of keys in eight generations. When a new generation begins, the oldest is dropped.
 ///
 /// ```
 /// use bruit_filters::ring::MembershipRing;
@@ -37,9 +37,9 @@ use crate::{CreateError, Fingerprint, KeyId, Mismatch};
 pub struct MembershipRing {
     pub(super) lines: Lines,
     pub(super) lanes: Lanes,
-    /// Number of bits set in each lane; a lane that is being cleared is not counted.
+    /// Number of bits set in each lane, except in a lane that is being cleared.
     ones: [u64; LINE_WORDS],
-    /// Estimated number of keys of each lane that are copies, made when the ring grew.
+    /// For each lane, the estimated number of keys that are copies, made when the ring grew.
     pub(super) copied: [u64; LINE_WORDS],
     pub(super) fingerprint_bits: u32,
     key_id: KeyId,
@@ -83,7 +83,7 @@ impl MembershipRing {
         Ok(Self { lines, lanes, ones: [0; LINE_WORDS], copied: [0; LINE_WORDS], fingerprint_bits, key_id })
     }
 
-    /// Grows the ring by `factor` without changing an answer, by repeating each line: the lines of a key are among the
+    /// Grows the ring by `factor` by repeating each line. No answer changes, because the lines of a key are among the
     /// copies of its former lines. Cancels a running snapshot.
     ///
     /// Existing generations keep their fill and false-positive rate. New keys fill only the capacity that the copies
@@ -178,8 +178,8 @@ impl MembershipRing {
         self.lanes.advance();
     }
 
-    /// Clears the oldest generation in at most `lines` more lines. Returns true if it is cleared in all lines. With
-    /// regular calls towards the end of an epoch, [`advance`](Self::advance) has nothing left to clear.
+    /// Clears the oldest generation in at most `lines` more lines. Returns true if it is cleared in all lines. If it is
+    /// called regularly towards the end of an epoch, [`advance`](Self::advance) has nothing left to clear.
     pub fn expire(&mut self, lines: usize) -> bool {
         let lane = self.lanes.outgoing();
         let count = self.lines.len();
@@ -259,8 +259,8 @@ impl MembershipRing {
         Ok(self.keys_by_fill(self.lanes.lane_of(epoch)?))
     }
 
-    /// Returns the number of [`estimated_keys`](Self::estimated_keys) of a live epoch that are copies, made when the
-    /// ring [grew](Self::grow). Copies use as much capacity as inserted keys.
+    /// Returns how many of the [`estimated_keys`](Self::estimated_keys) of a live epoch are copies, made when the ring
+    /// [grew](Self::grow). Copies use as much capacity as inserted keys.
     ///
     /// # Errors
     /// [`NotLive`] if the epoch is not live.
@@ -358,7 +358,7 @@ mod tests {
         for batch in keys.chunks(3000) {
             ring.advance();
             ring.insert_batch(batch);
-            // Each batch is inserted twice: keys already present are not counted again.
+            // Each batch is inserted twice, but keys already present are not counted again.
             ring.insert_batch(batch);
             let estimated = ring.estimated_keys(ring.epoch()).unwrap();
             assert!((estimated / 3000.0 - 1.0).abs() < 0.02, "{estimated}");

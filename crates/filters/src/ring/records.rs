@@ -1,4 +1,4 @@
-//! The records of a ring of counts: counts above 15, in memory allocated beforehand.
+//! The records of a ring of counts: counts above 15, in preallocated memory.
 //!
 //! All lanes have tables of the same size, so that memory does not grow and a table is cleared with its lane. Once a
 //! table is full, insertions that would need a new record raise the number `unlisted` instead. The count of every key
@@ -10,8 +10,8 @@
 //! word 7      high halves of the counts of records 4 and 5; bits 32..63: number of records, stored in the first words
 //! ```
 //!
-//! A record is in the line that its place hashes to or, if that line is full, in the next line of the lane that is not
-//! full.
+//! A record is in the line that its place hashes to. If that line is full, the record is in the next line of the lane
+//! that is not full.
 
 use std::ops::Range;
 
@@ -25,13 +25,14 @@ use crate::snapshot::head::within;
 
 /// Maximum number of records in a line.
 pub(super) const LINE_RECORDS: usize = 6;
-/// Maximum number of records of a lane, per line. One place per line stays free on average, which keeps searches short.
+/// Maximum number of records in a lane, divided by its lines. One place per line stays free on average, which keeps
+/// searches short.
 const RECORDS_PER_LINE: usize = 5;
-/// Number of lines of cells per line of records: records need a tenth of the memory of cells.
+/// Number of lines of cells per line of records. Records need a tenth of the memory of cells.
 ///
 /// A generation with 40 bits per key then has one record for every 25.6 keys. Under Zipf traffic this is enough if keys
-/// arrive nine times on average (3.85 % of two million keys then pass 15, measured). If keys arrive ten times or more,
-/// the counts of the last keys that pass 15 become too high.
+/// arrive nine times on average; in a measurement with two million keys, the counts of 3.85 % then exceeded 15. If keys
+/// arrive ten times or more, the counts of the last keys that exceed 15 become too high.
 const CELL_LINES_PER_LINE: usize = 10;
 /// Minimum number of lines of a lane, so that small rings do not fill up at once.
 const LANE_LINES_MIN: usize = 16;
@@ -48,7 +49,7 @@ pub(super) const fn any_of(tag: u16) -> u16 {
     tag & 7
 }
 
-/// Returns a line of cells and a tag as one number, which identifies a record within its lane.
+/// Combines a line of cells and a tag to one number, which identifies a record within its lane.
 pub(super) const fn place(line: u32, tag: u16) -> u64 {
     (line as u64) << 16 | tag as u64
 }
@@ -60,11 +61,11 @@ pub(super) struct Records {
     pub(super) lines: Lines,
     /// Number of records of each lane.
     held: [usize; LANES as usize],
-    /// Maximum excess of the count over the cells for a key without a record, for each lane.
+    /// For each lane, the highest possible difference between the count and the cells of a key without a record.
     unlisted: [u32; LANES as usize],
 }
 
-/// A record outside the table: line, count, tag.
+/// A record outside the table, as line, count and tag.
 pub(super) type Record = (u32, u32, u16);
 
 /// The result of a search.
@@ -112,7 +113,8 @@ impl Records {
         Ok(())
     }
 
-    /// Returns the maximum excess of the count over the cells for a key without a record, for each lane.
+    /// Returns, for each lane, the highest possible difference between the count and the cells of a key without a
+    /// record.
     pub(super) const fn unlisted(&self) -> [u32; LANES as usize] {
         self.unlisted
     }
@@ -140,7 +142,7 @@ impl Records {
         [tag, any_of(tag)].into_iter().any(|tag| self.get(lane, line, tag).is_some())
     }
 
-    /// Returns the maximum count of a key without a record.
+    /// Returns the highest possible count of a key without a record.
     pub(super) const fn without_record(&self, lane: usize) -> u32 {
         CELL_TOP.saturating_add(self.unlisted[lane])
     }
@@ -163,7 +165,7 @@ impl Records {
         self.insert_or_unlist(lane, (line, self.without_record(lane).saturating_add(amount), tag));
     }
 
-    /// Sets a record if the table is not full, and otherwise raises `unlisted` to cover its count.
+    /// Sets a record. If the table is full, raises `unlisted` to cover the count instead.
     fn insert_or_unlist(&mut self, lane: usize, (line, count, tag): Record) {
         let place = place(line, tag);
         match self.find(lane, place) {
@@ -195,8 +197,8 @@ impl Records {
         records.into_iter().for_each(|record| self.insert_or_unlist(lane, record));
     }
 
-    /// Drops the records of a lane that is no longer live, and clears part of their lines: the same part that `step` is
-    /// of the ring's `cell_lines` lines.
+    /// Drops the records of a lane that is no longer live, and clears some of their lines, in proportion to the part
+    /// that `step` is of the ring's `cell_lines` lines.
     pub(super) fn expire(&mut self, lane: usize, step: Range<usize>, cell_lines: usize) {
         (self.held[lane], self.unlisted[lane]) = (0, 0);
         let lines = self.lane(lane);
@@ -231,8 +233,8 @@ impl Records {
     }
 }
 
-/// Sorts records by line, the largest count of each line first. If a record does not fit, no later, smaller record fits
-/// either. A key whose own record was lost is therefore never counted by a smaller "any" record.
+/// Sorts records by line, with the largest count of each line first. If a record does not fit, no smaller record that
+/// follows fits either. So a key whose own record was lost is never counted by a smaller "any" record.
 pub(super) fn sort_for_room(records: &mut [Record]) {
     records.sort_unstable_by(|a, b| (a.0, b.1, a.2).cmp(&(b.0, a.1, b.2)));
 }

@@ -1,4 +1,4 @@
-//! Membership rings whose lines are outside memory, for instance in a file.
+//! Membership rings whose lines are not in memory but, for example, in a file.
 //!
 //! [`RingShape`] contains the number of lines and the current epoch; the caller passes a function that reads a line. A
 //! check of a ring on disk therefore reads only two lines of [`RING_LINE_BYTES`] bytes. [`MembershipRing`] uses the
@@ -14,10 +14,10 @@ use crate::lines::{LINE_BYTES, Line};
 use crate::snapshot::head::NUMBER_MAX;
 use crate::{Fingerprint, KeyId};
 
-/// Bytes of a line: eight little-endian words. Word g is the lane of every epoch that equals g modulo 8.
+/// Bytes of a line, which is eight little-endian words. Word g is the lane of every epoch e with e mod 8 = g.
 pub const RING_LINE_BYTES: usize = LINE_BYTES;
 
-/// Latest epoch of a ring whose lines are outside memory.
+/// Latest epoch of a ring whose lines are not in memory.
 pub const RING_EPOCH_MAX: u64 = NUMBER_MAX;
 
 /// The shape of a ring whose oldest generation has expired, so that seven are live, and whose keys use all 64 leading
@@ -82,7 +82,8 @@ impl RingShape {
 }
 
 impl MembershipRing {
-    /// Reads a ring of this shape from an input with all its lines in order, and clears the ring's oldest generation.
+    /// Reads a ring of this shape from an input that contains all lines in order, and clears the ring's oldest
+    /// generation.
     ///
     /// # Errors
     /// Errors of the input, and those of [`new`](Self::new).

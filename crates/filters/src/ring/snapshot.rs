@@ -129,7 +129,7 @@ impl Snapshot for CountsRing {
     }
 }
 
-/// Returns the number of copied keys of each lane if they are in range.
+/// Returns the number of copied keys of each lane if these numbers are in range.
 fn copied_within(copied: [u64; LANES as usize]) -> Result<[u64; LANES as usize], RestoreError> {
     copied.iter().try_for_each(|&keys| within("the number of copied keys", keys, ..=NUMBER_MAX).map(drop))?;
     Ok(copied)
@@ -147,7 +147,7 @@ impl CountsRing {
         records.recount(of_lanes, self.lines.len())?;
         let outgoing = self.lanes.outgoing();
         if !self.lanes.is_live(outgoing) {
-            // Clears the records of the expired lines again, because the input is not trusted.
+            // Clears the records of the expired lines again, because the input is untrusted.
             records.expire(outgoing, 0..self.lanes.cleared(), self.lines.len());
         }
         self.records = records;

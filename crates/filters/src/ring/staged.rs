@@ -2,10 +2,10 @@
 //!
 //! Both stages are membership rings of the same size. The second uses the fingerprint with its halves swapped, so that
 //! the two are independent and their rates multiply. For a rate of 10^-6 over all live generations, a single ring would
-//! have to be 2.3 times as large as both stages together, because it always has eight positions per key.
+//! have to be 2.3 times as large as both stages together, because it has only eight positions per key.
 //!
-//! A check of a batch queries the second stage only for keys that the first one contains. An absent key thus costs two
-//! line reads, and very rarely four.
+//! A batch check queries the second stage only for keys that are in the first one. So an absent key costs two line
+//! reads, and very rarely four.
 
 use super::lanes::{Generations, NotLive};
 use super::membership::MembershipRing;
@@ -16,7 +16,7 @@ use crate::{CreateError, Fingerprint, KeyId, Mismatch};
 /// Number of keys processed at a time when inserting into the second stage.
 const STEP_KEYS: usize = 512;
 
-/// An ageing set of keys with very few false positives, in eight generations.
+/// A set of keys in eight generations with very few false positives.
 ///
 /// ```
 /// use bruit_filters::FingerprintKey;
@@ -71,7 +71,7 @@ impl StagedRing {
         Ok(Self { stages: [stage()?, stage()?] })
     }
 
-    /// Grows the ring by `factor`, as [`MembershipRing::grow`] does, one stage after the other.
+    /// Grows both stages by `factor`, one after the other, as [`MembershipRing::grow`] does.
     ///
     /// # Panics
     /// If `factor` is 0, or the memory cannot be allocated.
@@ -183,7 +183,7 @@ impl StagedRing {
     /// # Errors
     /// [`Mismatch`] if the rings differ in parameters or epoch; nothing is changed in that case.
     pub fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
-        // Both stages have the same parameters, so the second merge fails only if the first one did.
+        // Both stages have the same parameters, so the second merge can fail only if the first one fails.
         self.stages.iter_mut().zip(&other.stages).try_for_each(|(stage, other)| stage.merge(other))
     }
 
@@ -196,8 +196,8 @@ impl StagedRing {
         self.mean(|stage| stage.fill(epoch))
     }
 
-    /// Returns the number of [`estimated_keys`](Self::estimated_keys) of a live epoch that are copies, made when the
-    /// ring grew: see [`MembershipRing::copied`].
+    /// Returns how many of the [`estimated_keys`](Self::estimated_keys) of a live epoch are copies, made when the ring
+    /// grew: see [`MembershipRing::copied`].
     ///
     /// # Errors
     /// [`NotLive`] if the epoch is not live.

@@ -1,18 +1,18 @@
 //! The classical filter: equation (1), its optimum and Table 1.
 //!
 //! Edge cases are the same for every rate in [`sizing`](super). If a filter has no cells or no positions, every check
-//! finds its key (rate 1). Otherwise, if it has no keys, no check finds a key (rate 0).
+//! finds its key, so the rate is 1. Otherwise, if it has no keys, no check finds a key, so the rate is 0.
 
 use std::f64::consts::LN_2;
 
 use super::error::{SizingError, ensure_keys, ensure_rate};
 use super::plan::CELLS_MAX;
 
-/// Bits of a signature without a filter: a SHA-1 digest, as in Razor.
+/// Size in bits of a signature that is stored without a filter. It is a SHA-1 digest, as in Razor.
 pub const SIGNATURE_BITS: u32 = 160;
 
 /// Maximum number of positions per key in a plan of the classical layout. In a half-full filter, 64 positions have a
-/// rate of 2^-64. Lower rates are impossible: the 64 bits of a fingerprint no longer distinguish keys.
+/// rate of 2^-64. Lower rates are impossible, because the 64 bits of a fingerprint would no longer distinguish keys.
 pub const HASHES_MAX: u32 = 64;
 
 /// Returns the false-positive rate by equation (1), first form: (1 − (1 − 1/m)^(kn))^k.
@@ -44,7 +44,8 @@ pub fn optimal_hashes(keys: u64, cells: u64) -> f64 {
     if cells == 0 { 0.0 } else { LN_2 * cells as f64 / keys as f64 }
 }
 
-/// Returns the integer k with the lowest rate, in 1..=[`HASHES_MAX`]. If two have the same rate, returns the smaller k.
+/// Returns the integer k with the lowest rate, in 1..=[`HASHES_MAX`]. If two values have the same rate, returns the
+/// smaller one.
 #[must_use]
 pub fn best_hashes(keys: u64, cells: u64) -> u32 {
     // The rate has a single minimum in k, so only the neighbours of the real optimum are candidates.
@@ -81,7 +82,7 @@ pub fn classical_cells_for_rate(keys: u64, rate: f64) -> Result<(u64, u32), Sizi
         return Err(SizingError::TooLarge);
     }
     let mut cells = cells.ceil() as u64;
-    // The closed form has rounding errors; a few more cells compensate for them.
+    // A few more cells compensate for the rounding errors of the closed form.
     let mut step = 1;
     while classical_rate(keys, cells, hashes) > rate && cells < CELLS_MAX {
         cells += step;
@@ -93,7 +94,7 @@ pub fn classical_cells_for_rate(keys: u64, rate: f64) -> Result<(u64, u32), Sizi
 /// Equation (1), first form, solved for m.
 fn cells_for(keys: u64, rate: f64, hashes: u32) -> f64 {
     let ln_fill = rate.ln() / f64::from(hashes);
-    // Two formulas for ln(1 − fill): each is accurate in the range in which the other rounds to 0 or to −∞.
+    // There are two formulas for ln(1 − fill). Each is accurate where the other rounds to 0 or to −∞.
     let ln_untouched = if ln_fill < -0.5 { (-ln_fill.exp()).ln_1p() } else { (-ln_fill.exp_m1()).ln() };
     -1.0 / (ln_untouched / (f64::from(hashes) * keys as f64)).exp_m1()
 }
@@ -132,7 +133,7 @@ pub struct Table1Row {
     pub false_positive_rate: f64,
 }
 
-/// Returns the paper's Table 1: compression and false-positive rates of five choices of m/n and k.
+/// Returns the paper's Table 1: the compression and false-positive rates for five choices of m/n and k.
 #[must_use]
 pub fn table_1() -> [Table1Row; 5] {
     [(16, 4), (10, 8), (16, 8), (40, 8), (40, 16)].map(|(bits_per_key, hashes)| Table1Row {

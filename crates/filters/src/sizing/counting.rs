@@ -1,12 +1,14 @@
-//! The error rates of a counting filter: the probability that it reports an unseen key as seen, or as seen in bulk.
+//! The error rates of a counting filter: the probabilities that a key which was never inserted has a count above 0, or
+//! a count that makes it bulk.
 //!
 //! Equations (3) and (4) treat the nk increments as independent, where n is the number of insertions. This holds for a
-//! stream in which each signature occurs once. But a signature reported t times raises all its cells t times. In a
-//! stream with such signatures, the rate at threshold t equals the rate of a filter with only the signatures reported t
-//! times or more. It lies between equation (4) and the rate at threshold 1.
+//! stream in which each signature occurs once. But a signature reported t times raises all its cells t times. With such
+//! signatures, the rate at threshold t equals the rate of a filter that contains only the signatures reported t times
+//! or more. It is between equation (4) and the rate at threshold 1.
 //!
 //! In the one-line layout a key selects a line and then one cell in each of six of its eight rows. All rows of a line
-//! have the same load, so the rate is a Poisson mixture over that load, as in [`one_line_rate`](super::one_line_rate).
+//! have the same load, so the rate is a mean over a Poisson-distributed load, as in
+//! [`one_line_rate`](super::one_line_rate).
 
 use super::bloom::edge_rate;
 use super::error::{SizingError, ensure_keys, ensure_rate};
@@ -18,8 +20,8 @@ use crate::counting::rows::{LAST_ROW, LEFT_OUT_PAIRS, ROWS};
 /// Number of cells in a row of the one-line counting layout.
 const ROW_CELLS: f64 = 16.0;
 
-/// Maximum threshold computed for the one-line layout. Higher thresholds use the result for this one, which is an upper
-/// bound.
+/// Maximum threshold computed for the one-line layout. For higher thresholds, the result for this one is returned,
+/// which is an upper bound.
 const COUNTING_THRESHOLD_MAX: u32 = 1024;
 
 /// Returns ln P(c = j), equation (3): the probability of j increments of a cell by n insertions of k positions in m
@@ -32,7 +34,7 @@ pub fn ln_cell_probability(insertions: u64, cells: u64, hashes: u32, touched: u6
     ln_binomial_probability(insertions as f64 * f64::from(hashes), touched as f64, share)
 }
 
-/// Returns ln of [`bulk_rate`], for rates too small for an `f64`.
+/// Returns the logarithm of [`bulk_rate`], for rates that are too small for an `f64`.
 #[must_use]
 pub fn ln_bulk_rate(insertions: u64, cells: u64, hashes: u32, threshold: u32, count_max: Option<u32>) -> f64 {
     if cells == 0 || hashes == 0 || threshold == 0 && count_max.is_none() {
@@ -55,8 +57,8 @@ pub fn bulk_rate(insertions: u64, cells: u64, hashes: u32, threshold: u32, count
 ///
 /// For refined counting, the result is an upper bound at thresholds above 1, and within 1 % of measurements at
 /// threshold 1. To compute the effect of signatures reported `threshold` times or more, pass the number of such
-/// signatures as `keys`, and 1 as the threshold. A line whose last row was replaced by entries has one row fewer: with
-/// many counts above 15, the rate is up to a third higher.
+/// signatures as `keys`, and 1 as the threshold. A line whose last row was replaced by entries has one row fewer. So
+/// the rate is up to a third higher if many counts exceed 15.
 #[must_use]
 pub fn counting_line_rate(keys: u64, lines: u64, threshold: u32) -> f64 {
     let threshold = threshold.min(COUNTING_THRESHOLD_MAX);
@@ -91,7 +93,7 @@ fn row_share(row: usize) -> f64 {
 /// Returns a load at which every cell of a line has almost certainly reached `threshold`.
 fn saturated_load(threshold: u32) -> u64 {
     // If the mean of a cell is nine standard deviations above the threshold, the probability of a lower value is
-    // 10^-18: the mean x solves x − 9√x = t.
+    // 10^-18. This mean x solves x − 9√x = t.
     let root = 4.5 + (20.25 + f64::from(threshold)).sqrt();
     // The row that keys skip most often has five eighths of the load.
     (root * root * ROW_CELLS * 8.0 / 5.0).ceil() as u64

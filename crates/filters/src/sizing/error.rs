@@ -30,7 +30,7 @@ pub enum SizingError {
         /// Requested width.
         bits: u32,
     },
-    /// There are no keys: bits per key and the best k are undefined.
+    /// There are no keys, so the bits per key and the best k are undefined.
     #[error("a plan needs at least one key")]
     NoKeys,
     /// The memory is too small for the smallest filter of this layout.

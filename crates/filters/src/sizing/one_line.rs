@@ -1,14 +1,14 @@
 //! The false-positive rate of the one-line layout.
 //!
-//! A key selects one of L lines at random, and ⌈k/2⌉ distinct positions in the first half of 256 bits and ⌊k/2⌋ in the
-//! second. Lines are small, so some contain many more keys than the mean, and these cause most false positives: the
-//! classical formula is up to a third too low. There are two approximations. The load of a line is assumed to be
-//! Poisson(n/L), which is exact in the limit of many lines. Positions are assumed to be distinct, which is false for
+//! A key selects one of L lines at random, with ⌈k/2⌉ distinct positions in its first half of 256 bits and ⌊k/2⌋ in its
+//! second. Lines are small, so some contain many more keys than the mean, and these lines cause most false positives.
+//! The classical formula would be up to a third too low. Two approximations are made. The load of a line is assumed to
+//! be Poisson(n/L), which is exact in the limit of many lines. Positions are assumed to be distinct, which is false for
 //! one key in some thousands.
 //!
 //! For a given load, the rate of a half follows from a small Markov chain whose state is the number of checked
-//! positions that are still clear. Each key covers a hypergeometric number of them. All terms are positive, so that
-//! tiny rates keep their precision.
+//! positions that are still clear. Each key covers a hypergeometric number of them. All terms are positive, so tiny
+//! rates keep their precision.
 
 use super::bloom::edge_rate;
 use super::error::{SizingError, ensure_keys, ensure_rate};
@@ -75,7 +75,7 @@ pub fn one_line_for_rate(keys: u64, rate: f64) -> Result<LineSize, SizingError> 
         let rates = LoadRates::new(hashes);
         if let Some(lines) = fewest(lines_max, |lines| rates.rate(keys as f64 / lines as f64) <= rate) {
             best = Some(LineSize { lines, hashes });
-            // A higher k costs time, so it is chosen only if it needs fewer lines.
+            // A higher k makes checks slower, so it is chosen only if it needs fewer lines.
             lines_max = lines - 1;
         }
     }
@@ -99,7 +99,7 @@ pub(super) fn fewest(max: u64, enough: impl Fn(u64) -> bool) -> Option<u64> {
     Some(high)
 }
 
-/// The rate of a check on a line with 0, 1, 2, … keys, up to the load at which the rate is 1.
+/// The false-positive rate of a check on a line with 0, 1, 2, … keys, up to the load at which the rate is 1.
 struct LoadRates(Vec<f64>);
 
 /// A line counts as full if its rate is within this distance of 1.
@@ -146,7 +146,7 @@ fn cover_probabilities(positions: usize) -> Vec<Vec<f64>> {
 }
 
 fn insert_one_key(clear: &mut [f64], cover: &[Vec<f64>]) {
-    // Probability only moves to lower indices, so an ascending loop in place moves each part once.
+    // Probability moves only to lower indices, so an ascending loop in place moves each part once.
     for u in 1..clear.len() {
         let mass = std::mem::take(&mut clear[u]);
         for (i, probability) in cover[u].iter().enumerate() {

@@ -1,7 +1,7 @@
 //! The size of an owner table, and its rate of false votes.
 //!
-//! A feature may lie in either of two lines of 17 slots, and a slot matches if its eight check bits are equal. So a
-//! feature that was never stored matches 2 · 17 · load / 256 slots of random owners on average.
+//! A feature may be in either of two lines of 17 slots, and a slot matches if its eight check bits are equal. So on
+//! average, a feature that was never stored matches 2 · 17 · load / 256 slots of random owners.
 
 use super::error::{SizingError, ensure_keys};
 use super::one_line::LINE_BYTES;

@@ -1,4 +1,4 @@
-//! Plans: the filter to build for n keys and a required rate, or for n keys and a memory limit.
+//! Plans: the layout and size of a filter for n keys and a required rate, or for n keys and a memory limit.
 
 use super::bloom::{best_hashes, classical_cells_for_rate, classical_rate, compression_rate};
 use super::counting::{counting_line_rate, counting_lines_for_rate};
@@ -13,7 +13,7 @@ use crate::hash::FINGERPRINT_BITS_MAX;
 pub const BYTES_MAX: u64 = 1 << 50;
 /// Bits of a cell in a [`CountingPlan`].
 pub const CELL_BITS: u32 = 4;
-/// Usual memory of the one-line counting layout: 32 bits, or eight cells, per key.
+/// Usual memory of the one-line counting layout per key: 32 bits, which is eight cells.
 pub const COUNTING_BITS_PER_KEY: u64 = 32;
 
 /// Maximum number of cells: 2^53, up to which an `f64` represents every whole number exactly.
@@ -27,9 +27,9 @@ const LINE_CELLS: u64 = (LINE_BITS / CELL_BITS) as u64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Layout {
-    /// Anywhere in the filter: the fewest bits, k cache misses.
+    /// Positions anywhere in the filter. Needs the fewest bits, but has k cache misses.
     Classical,
-    /// In one line of 512 bits: a few per cent more bits, one cache miss.
+    /// All positions in one line of 512 bits. Needs a few per cent more bits, but has one cache miss.
     OneLine,
 }
 
@@ -37,9 +37,9 @@ pub enum Layout {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Goal {
-    /// At most this false-positive rate, in the least memory.
+    /// At most this false-positive rate, with as little memory as possible.
     Rate(f64),
-    /// At most this many bytes, with the lowest rate.
+    /// At most this many bytes, with the lowest possible rate.
     Memory(u64),
 }
 
@@ -49,7 +49,7 @@ pub enum Goal {
 pub struct MembershipPlan {
     /// Arrangement of positions.
     pub layout: Layout,
-    /// m, in whole words or whole lines of one-bit cells.
+    /// m, the number of bits, in whole words or whole lines.
     pub cells: u64,
     /// k, the number of positions per key.
     pub hashes: u32,

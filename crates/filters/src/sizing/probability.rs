@@ -1,9 +1,9 @@
 //! Binomial and Poisson probabilities that stay precise at n = 10^9.
 //!
-//! Subtracting logarithms of huge factorials loses precision: ln(10^9!) is about 2·10^10, so its last bit is worth
-//! 4·10^-6. Both distributions are therefore computed in the saddle-point form of C. Loader, *Fast and Accurate
-//! Computation of Binomial Probabilities* (2000): small corrections to Stirling's formula, and deviances that vanish at
-//! the mean. The relative error of a probability p is about 10^-14 · (1 + |ln p|).
+//! Subtracting logarithms of huge factorials loses precision. For example, ln(10^9!) is about 2·10^10, so its last bit
+//! is worth 4·10^-6. Both distributions are therefore computed in the saddle-point form of C. Loader, *Fast and
+//! Accurate Computation of Binomial Probabilities* (2000): small corrections to Stirling's formula, and deviances that
+//! vanish at the mean. The relative error of a probability p is about 10^-14 · (1 + |ln p|).
 
 use std::f64::consts::TAU;
 
@@ -70,7 +70,8 @@ pub(super) fn ln_binomial_range(trials: f64, p: f64, low: f64, high: f64) -> f64
     (ln_start + (1.0 + upwards + downwards).ln()).min(0.0)
 }
 
-/// A number of standard deviations so large that the probability of a larger deviation does not change an `f64` near 1.
+/// A number of standard deviations that is so large that the probability of a larger deviation does not change an `f64`
+/// near 1.
 const CERTAIN: f64 = 40.0;
 
 /// Returns the sum of the terms after `start`, up to `end`, relative to the term at `start`. `ratio(j)` is term j + 1

@@ -1,14 +1,14 @@
-//! Error rates of counts: exact for the intuitive filter, an estimate for the refined one.
+//! Error rates of counts: exact for the intuitive filter, and an estimate for the refined filter.
 //!
 //! Refined cells never exceed intuitive ones, so the intuitive error f_I is an upper bound for every stream. The
 //! refined error f_R depends on the order of arrival and on the distribution of counts.
 //!
-//! **Runs.** If all insertions of each key are consecutive, key number x of n is wrong if the keys before it touched
-//! all its cells. So f_R = ∫₀¹ (1 − e^(−λu))^k du with the load λ = kn/m.
+//! **Runs.** If all insertions of each key are consecutive, key number x of n is wrong if the keys before it hit all
+//! its cells. So f_R = ∫₀¹ (1 − e^(−λu))^k du with the load λ = kn/m.
 //!
-//! **Shuffled.** The order of keys by count changes over time. A cell reads too high for a key only while another key
-//! of that cell has a higher count. The count of the key becomes wrong as soon as all its cells read too high at the
-//! same moment. The formula keeps its form, with an exponent for the effect of late arrival:
+//! **Shuffled.** The order of keys by count changes over time. A cell is too high for a key only while another key of
+//! that cell has a higher count. The count of the key becomes wrong as soon as all its cells are too high at the same
+//! time. The formula is the same, except for an exponent that describes the effect of late arrival:
 //!
 //! > f_R ≈ ∫₀¹ (1 − e^(−λ·u^ρ))^k du
 //!
@@ -23,16 +23,16 @@ use super::bloom::{edge_rate, exponential_form, load};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Order {
-    /// All insertions of a key in one run, or repeated rounds of the same sequence (experiments 1, 2 and 5).
+    /// All insertions of a key in one run, or rounds that repeat the same sequence (experiments 1, 2 and 5).
     Runs,
     /// Insertions of all keys shuffled (experiments 3, 4, 6, 7 and 8).
     Shuffled(Counts),
-    /// Unknown order: estimates a rate between those of runs and of the intuitive filter, as a fraction of distinct
+    /// Unknown order. The estimate is between the rates of runs and of the intuitive filter, as a fraction of distinct
     /// keys.
     Unknown,
 }
 
-/// The distribution of counts: mean and variation over the keys inserted at least once.
+/// The distribution of counts: the mean and variation over the keys that were inserted at least once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counts {
     /// Mean count, at least 1.
@@ -83,7 +83,7 @@ pub struct Estimate {
 /// Returns f_I: the fraction of keys whose count is too high in the intuitive filter, by equation (1) in its second
 /// form.
 ///
-/// It is independent of order and distribution of counts. Edge cases are the same as for
+/// It does not depend on the order of insertions or on the distribution of counts. Edge cases are the same as for
 /// [`classical_rate`](super::classical_rate).
 #[must_use]
 pub fn intuitive_error(keys: u64, cells: u64, hashes: u32) -> f64 {
@@ -99,8 +99,8 @@ pub fn intuitive_error(keys: u64, cells: u64, hashes: u32) -> f64 {
 /// | [`Order::Shuffled`] | fitted ρ | a factor of 1.3 for m/n 8 to 32, k 4 to 8, means 1 to 100, v up to 1; elsewhere 0 to f_I | experiments 3, 4, 6, 7, 8 |
 /// | [`Order::Unknown`] | geometric mean of the ends | runs to f_I | all |
 ///
-/// Wrong keys are weighted by their count, as in the paper. The estimate for `Unknown` is an exception: it is the plain
-/// fraction of keys. With very unequal counts, the weighted fraction is lower than this estimate.
+/// Wrong keys are weighted by their count, as in the paper. The exception is the estimate for `Unknown`, which is the
+/// plain fraction of keys. If counts are very unequal, the weighted fraction is lower than this estimate.
 ///
 /// ```
 /// use bruit_filters::sizing::{Counts, Order, intuitive_error, refined_error};
@@ -138,14 +138,14 @@ const SHUFFLED_BAND: f64 = 1.3;
 
 fn was_checked(load: f64, hashes: u32, counts: Counts) -> bool {
     let cells_per_key = f64::from(hashes) / load;
-    // A small tolerance, so that a filter built for exactly 8 or 32 cells per key lies in the checked range.
+    // A small tolerance, so that a filter built for exactly 8 or 32 cells per key is within the checked range.
     (7.5..=32.5).contains(&cells_per_key)
         && (4..=8).contains(&hashes)
         && (1.0..=100.0).contains(&counts.mean)
         && (0.0..=1.0).contains(&counts.variation)
 }
 
-/// Returns ρ by the formula of the module. Means below 1 count as 1, variations above 1 as 1.
+/// Returns ρ by the formula in the module documentation. Means below 1 and variations above 1 count as 1.
 fn lateness_exponent(counts: Counts, hashes: u32) -> f64 {
     let (mean, variation) = (counts.mean.max(1.0), counts.variation.clamp(0.0, 1.0));
     mean.powf(-0.82) + (0.47 * variation + 1.66 * variation * variation) * (f64::from(hashes) / 6.0).powf(0.37)

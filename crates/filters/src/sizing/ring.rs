@@ -4,9 +4,9 @@
 //! sets four of 64 positions, which may repeat; the positions in the two lines are independent. A check is a false
 //! positive of generation g if all its positions are set in word g of both lines.
 //!
-//! A word thus contains Poisson(2n/L) half-keys of four random positions each. Generations are independent except for
-//! one effect, which is taken into account: a key whose own positions repeat is more often a false positive in all
-//! generations.
+//! A word thus contains Poisson(2n/L) half-keys of four random positions each. Generations are independent, except that
+//! a key whose own positions repeat is more often a false positive in all generations. The formulas take this into
+//! account.
 
 use super::error::{SizingError, ensure_keys, ensure_rate};
 use super::one_line::{LINE_BITS, fewest};
@@ -24,8 +24,8 @@ pub(crate) const LINES_PER_KEY: u32 = 2;
 pub(crate) const STAGED_LINES_PER_KEY: u32 = 4;
 /// Bits of a word.
 pub(crate) const WORD_BITS: f64 = 64.0;
-/// Number of half-keys at which a word counts as full: after 64 · ln(4 · 10^16) random positions, a given position is
-/// still clear with a probability below 10^-16.
+/// Number of half-keys at which a word counts as full. After 64 · ln(4 · 10^16) random positions, the probability that
+/// a given position is still clear is below 10^-16.
 const HALF_KEYS_MAX: usize = 640;
 /// Slots in half a line of counts.
 const HALF_SLOTS: f64 = 8.0;
@@ -36,7 +36,7 @@ const POSITIONS: usize = RING_POSITIONS_PER_LINE as usize;
 pub struct RingRate {
     /// Rate for one given generation.
     pub generation: f64,
-    /// Rate for all live generations together: eight unless stated otherwise.
+    /// Rate over all live generations. There are eight unless stated otherwise.
     pub window: f64,
 }
 
@@ -61,8 +61,8 @@ pub fn ring_lines_for_rate(keys_per_generation: u64, window_rate: f64) -> Result
 }
 
 /// Returns the rates of a [`StagedRing`](crate::ring::StagedRing) of two times `lines_per_stage` lines with
-/// `keys_per_generation` keys in each of `live_generations` generations. Eight are live between the first insertion of
-/// an epoch and the first step of expiry, and seven while the oldest is being cleared.
+/// `keys_per_generation` keys in each of `live_generations` generations. Eight are live from the first insertion of an
+/// epoch to the first step of expiry, and seven while the oldest is being cleared.
 ///
 /// The rates are 1 if there are no lines, otherwise 0 if there are no keys.
 #[must_use]
@@ -103,9 +103,9 @@ pub fn staged_ring_lines_for_rate(
 /// The rate is also an upper bound on the fraction of wrong counts. A refined count is too high only if other keys
 /// share all cells of the key, which is as likely for a present key as for an absent one.
 ///
-/// A key has two random lines, and in each a slot among the first eight and one among the last eight. After h half-keys
-/// a slot of eight is still 0 with probability (7/8)^h, where h is Poisson(2n/L). For a given h, the two halves are
-/// independent, and so are the generations.
+/// A key has two random lines, and in each a slot among the first eight and one among the last eight. After h
+/// half-keys, one of these eight slots is still 0 with probability (7/8)^h, where h is Poisson(2n/L). For a given h,
+/// the two halves are independent, and so are the generations.
 ///
 /// The rate is 1 if there are no lines, otherwise 0 if there are no keys.
 #[must_use]
@@ -152,8 +152,8 @@ pub(crate) fn half_keys_by_fill(fill: f64, lines: usize) -> f64 {
 pub(crate) fn window_rate(half_keys: &[f64], lines_per_key: u32) -> f64 {
     let covered: Vec<_> = half_keys.iter().map(|&half_keys| covered_by_load(half_keys)).collect();
     let distinct = distinct_positions();
-    // All ways in which the positions of a check can repeat, each with its probability and the resulting rate in each
-    // generation.
+    // The loop covers all ways in which the positions of a check can repeat, each with its probability and the
+    // resulting rate in each generation.
     let mut ways = vec![(1.0, vec![1.0; covered.len()])];
     for _ in 0..lines_per_key {
         let with = |all: &[f64], u: usize| all.iter().zip(&covered).map(|(all, covered)| all * covered[u]).collect();
@@ -162,7 +162,7 @@ pub(crate) fn window_rate(half_keys: &[f64], lines_per_key: u32) -> f64 {
         };
         ways = ways.iter().flat_map(more).collect();
     }
-    // 1 − (1 − a)(1 − b)…, precise for tiny rates too.
+    // 1 − (1 − a)(1 − b)…, in a form that is also precise for tiny rates.
     let any = |all: &[f64]| -all.iter().map(|all| (-all).ln_1p()).sum::<f64>().exp_m1();
     ways.iter().map(|(chance, all)| chance * any(all)).sum()
 }

@@ -13,7 +13,7 @@ const VERSION: u8 = 1;
 /// The version of a snapshot of a structure that grew. It has additional fields at the end.
 const VERSION_GROWN: u8 = 2;
 
-/// The largest epoch, number or counter allowed in a snapshot: larger than any value that can occur, and far enough
+/// The largest epoch, number or counter allowed in a snapshot. It is larger than any value that can occur, but so far
 /// below 2^64 that later increments cannot overflow.
 pub(crate) const NUMBER_MAX: u64 = 1 << 62;
 
@@ -71,7 +71,8 @@ pub(crate) fn read_grown_head<const N: usize, const G: usize>(
         VERSION => Ok((read_numbers(input)?, [0; G])),
         VERSION_GROWN => {
             let (numbers, grown): (_, [u64; G]) = (read_numbers(input)?, read_numbers(input)?);
-            // All zeros are invalid: a structure that never grew is written in the version without these fields.
+            // All zeros are invalid, because a structure that never grew is written in the version without these
+            // fields.
             within("the growth", grown.iter().copied().max().unwrap_or(0), 1..)?;
             Ok((numbers, grown))
         }
@@ -105,7 +106,7 @@ fn read_numbers<const N: usize>(input: &mut dyn Read) -> Result<[u64; N], Restor
     Ok(numbers)
 }
 
-/// Returns `value` if it is in `range`, or an error with the name `what`.
+/// Returns `value` if it is in `range`; otherwise returns an error that names the field `what`.
 pub(crate) fn within(what: &'static str, value: u64, range: impl RangeBounds<u64>) -> Result<u64, RestoreError> {
     if range.contains(&value) { Ok(value) } else { Err(RestoreError::OutOfRange { what, value }) }
 }

@@ -46,7 +46,7 @@ pub(crate) fn fingerprint(signature: u64) -> Fingerprint {
     FingerprintKey::narrow(KEY).fingerprint(&signature.to_le_bytes())
 }
 
-/// Returns a reporter in a group of its own.
+/// Returns a reporter with its own group.
 pub(crate) const fn by(standing: Standing, id: u64) -> By {
     By { now: Time(FOUNDED.0 + 60), reporter: Reporter { id, standing, group: id } }
 }
@@ -70,11 +70,11 @@ pub(crate) fn features() -> Features {
 
 pub(crate) const DIGEST: [u8; 64] = [0xD1; 64];
 
-/// Returns events of every kind, with every change. Their final state:
+/// Returns events of every kind, with every change. They lead to this state:
 ///
-/// signature 1 is spam, 2 revoked, 3 newly whitelisted, 4 no longer whitelisted, 5 has seven recipients; the text of
-/// [`features`] is known as signature 1; [`DIGEST`] has weight 3 on list 2, and another text is deleted; three
-/// accounts.
+/// Signature 1 is spam, 2 is revoked, 3 is newly whitelisted, 4 is no longer whitelisted, and 5 has seven recipients.
+/// The text of [`features`] is known as signature 1. [`DIGEST`] has weight 3 on list 2, and another text is deleted.
+/// There are three accounts.
 pub(crate) fn events_of_every_kind() -> Vec<Event> {
     let replicas = founding().engine().unwrap();
     let own = by(Standing::Own, 1);

@@ -1,4 +1,4 @@
-//! A tiny exact machine, a disk that fails on demand, and helpers to damage directories.
+//! A small exact machine, a disk that fails on demand, and helpers that damage directories.
 #![allow(dead_code, reason = "every test program uses some of it")]
 
 pub(crate) mod clearinghouse;
@@ -24,7 +24,7 @@ pub(crate) const REFUSED: u64 = u64::MAX;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ledger {
     pub(crate) counts: BTreeMap<u64, u64>,
-    /// A hash of the sequence of all numbers: equal only for the same numbers in the same order.
+    /// A hash of the sequence of all numbers. It is equal only for the same numbers in the same order.
     pub(crate) order: u64,
     pub(crate) realm: [u8; 16],
     pub(crate) snapshot: Vec<u8>,
@@ -90,7 +90,7 @@ impl Machine for Ledger {
             self.counts.iter().flat_map(|(number, count)| [number, count]).flat_map(|n| n.to_le_bytes()).collect();
     }
 
-    /// Copies in small pieces, so that events are applied in between.
+    /// The state is copied in small pieces, so that events are applied in between.
     fn continue_snapshot(&mut self, bytes: usize, out: &mut Vec<u8>) -> bool {
         let piece = bytes.min(100).min(self.snapshot.len());
         out.extend(self.snapshot.drain(..piece));
@@ -284,7 +284,7 @@ impl DiskFile for FaultyFile {
     }
 }
 
-/// The system's disk, which calls a function before it creates a file.
+/// The system's disk, but with a function that is called before a file is created.
 pub(crate) struct WatchedDisk(pub(crate) Box<dyn Fn(&Path) + Send + Sync>);
 
 impl fmt::Debug for WatchedDisk {

@@ -1,9 +1,9 @@
 //! Update, count and merge of one-line counts.
 //!
-//! A line is two registers of four words, with one row per word. Each word is shifted so that the key's cell is in the
-//! lowest bits. After the minimum over all eight, `max(cell, minimum + 1) - cell` is shifted back and added. If an
-//! entry has the key's tag, the same store updates its count, so that a hot line is not read again while a store to it
-//! is pending.
+//! A line occupies two registers of four words each, with one row per word. Each word is shifted so that the key's cell
+//! is in the lowest bits. Once the minimum of all eight is known, `max(cell, minimum + 1) - cell` is shifted back and
+//! added. If an entry has the key's tag, the same store updates its count, so that a hot line is not read again while a
+//! store to it is pending.
 
 use std::arch::x86_64::*;
 use std::hint::select_unpredictable;
@@ -24,8 +24,8 @@ pub(crate) fn insert(lines: &mut [Line], spill: &mut Spill, keys: &[Fingerprint]
         let line = &mut lines[place as usize];
         let cells = Cells::read(load(line), key.low());
         let below_top = cells.least() ^ CELL_TOP as u32;
-        // Computed for all keys but needed only for keys with counts above 15: a branch would be mispredicted on real
-        // traffic.
+        // This is computed for all keys but needed only for keys with counts above 15, because a branch would often be
+        // mispredicted on real traffic.
         let arrivals = entry_arrivals(line.0[LAST_ROW], key.low());
         store(line, cells.raised(select_unpredictable(below_top == 0, arrivals, 0)));
         if arrivals | u64::from(below_top) == 0 {
@@ -88,8 +88,8 @@ impl Cells {
         let second = _mm256_and_si256(_mm256_srlv_epi64(fields, _mm256_setr_epi64x(12, 8, 4, 0)), sixty);
         // Row 7 has no cell 15.
         let second = _mm256_min_epi32(second, _mm256_setr_epi64x(60, 60, 60, 56));
-        // A row that reads 15 is never the minimum and never raised. The key's skipped rows read 15, and so does a
-        // dropped row 7, because its control nibble is then 15.
+        // A row that reads 15 does not lower the minimum and is never raised. The rows that the key skips read 15, and
+        // so does a dropped row 7, because its control nibble is then 15.
         let (left_out, left_out_or_given_up) = {
             let skipped = load(&LEFT_OUT[left_out_index(low)]);
             (skipped.0, _mm256_blend_epi32::<0xc0>(skipped.1, _mm256_srli_epi64::<60>(line.1)))

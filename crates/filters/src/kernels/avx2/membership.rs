@@ -1,10 +1,10 @@
 //! Check and insert of the one-line layout.
 //!
 //! Positions are bytes of one register: the positions in the first half of the line begin at byte 0, those in the
-//! second half at byte `HIGH_FROM`. A check spreads them to 32-bit lanes, selects the word of each by a permutation of
-//! the line and tests its bit. An insert computes the mask of the line in registers, because k separate stores to a
-//! line would wait for each other. It shifts a one into place in all words at once; the shift count is out of range in
-//! all words but one.
+//! second half at byte `HIGH_FROM`. A check spreads them to 32-bit lanes, selects the word of each position by a
+//! permutation of the line, and tests the bit. An insert computes the mask of the line in registers, because k separate
+//! stores to a line would wait for each other. It shifts a one in all words at once; in all words but the right one,
+//! the shift count is out of range.
 
 use std::arch::x86_64::*;
 
@@ -85,15 +85,15 @@ struct Pattern<const K: u32> {
 impl<const K: u32> Pattern<K> {
     const LOW: usize = split(K).0;
     const HIGH: usize = split(K).1;
-    /// Number of rotations that compare every pair of a half.
+    /// Number of rotations needed to compare every pair of positions in a half.
     const ROTATIONS: usize = Self::LOW / 2;
-    /// True if one mixed word, and so one register of 32-bit lanes, holds all positions.
+    /// True if all positions fit in one mixed word, and therefore in one register of 32-bit lanes.
     const ONE_WORD: bool = K <= 8;
     /// First byte of the positions of the second half.
     const HIGH_FROM: usize = if Self::ONE_WORD { 4 } else { 8 };
 
-    /// For each rotation, the byte to compare each position with. Precomputed, because computing these bytes costs more
-    /// than a single check.
+    /// For each rotation, the byte to compare each position with. They are precomputed, because computing them takes
+    /// longer than a single check.
     const PARTNERS: [[u8; 16]; 4] = [Self::partners(1), Self::partners(2), Self::partners(3), Self::partners(4)];
     const DISPLACEMENTS: [u8; 16] = Self::displacements();
 
@@ -127,7 +127,8 @@ impl<const K: u32> Pattern<K> {
         partners
     }
 
-    /// Returns the displacement of each position. A position alone in its half is its own partner and is not moved.
+    /// Returns the displacement of each position. A position that is alone in its half is compared with itself and not
+    /// moved.
     const fn displacements() -> [u8; 16] {
         let mut displacements = [0; 16];
         let mut i = 0;
@@ -189,7 +190,7 @@ impl<const K: u32> Pattern<K> {
         _mm256_testc_si256(words, bits) != 0
     }
 
-    /// Returns the positions as a mask over the line.
+    /// Returns a mask of the positions in the line.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn mask(&self, positions: __m128i) -> Halves {

@@ -1,4 +1,4 @@
-//! Check and insertion of the membership ring: eight lanes of a line are the eight words of two registers.
+//! Check and insertion of the membership ring. The eight lanes of a line are the eight words of two registers.
 
 use std::arch::x86_64::*;
 
