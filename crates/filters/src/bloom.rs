@@ -41,7 +41,7 @@ pub trait MembershipFilter: Sized {
     /// Sets `found[i]` to true if `keys[i]` may have been added, and to false otherwise.
     ///
     /// # Panics
-    /// If the two slices differ in length.
+    /// Panics if the two slices differ in length.
     fn contains_batch(&self, keys: &[Self::Key], found: &mut [bool]) {
         assert_eq!(keys.len(), found.len(), "the slices differ in length");
         for (key, found) in keys.iter().zip(found) {

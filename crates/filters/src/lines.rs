@@ -93,7 +93,7 @@ impl Lines {
     /// the length of the array, the key finds a copy of its former line.
     ///
     /// # Panics
-    /// If the memory cannot be allocated.
+    /// Panics if the memory cannot be allocated.
     pub(crate) fn repeated(&self, factor: usize) -> Self {
         let count = self.len().checked_mul(factor).expect("a filter fits in the address space");
         let mut repeated = Self::new(count).unwrap_or_else(|error| panic!("{error}"));

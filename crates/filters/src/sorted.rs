@@ -37,7 +37,7 @@ const fn plain_bits(count: u64) -> u32 {
 /// Appends the encoding of `highs`, which must be in ascending order without duplicates.
 ///
 /// # Panics
-/// If `highs` is not in ascending order or has duplicates.
+/// Panics if `highs` is not in ascending order or has duplicates.
 pub fn encode_sorted(highs: &[u64], out: &mut Vec<u8>) {
     let count = highs.len() as u64;
     varint::put(count, out);
@@ -48,7 +48,7 @@ pub fn encode_sorted(highs: &[u64], out: &mut Vec<u8>) {
     let mut codes = BitWriter::default();
     let mut next = Some(0);
     for &high in highs {
-        let gap = next.and_then(|next| high.checked_sub(next)).expect("the numbers of a set ascend");
+        let gap = next.and_then(|next| high.checked_sub(next)).expect("the numbers must be strictly ascending");
         codes.put_code(gap, code);
         next = high.checked_add(1);
     }
@@ -208,13 +208,13 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "the numbers of a set ascend")]
+    #[should_panic(expected = "the numbers must be strictly ascending")]
     fn duplicate_numbers_are_rejected() {
         encode_sorted(&[1, 1], &mut Vec::new());
     }
 
     #[test]
-    #[expect(clippy::print_stdout, reason = "the figures are worth seeing")]
+    #[expect(clippy::print_stdout, reason = "the test prints its figures")]
     fn fingerprints_take_hardly_more_than_their_entropy() {
         for (count, ratio_max) in [(1u64, 1.26), (10, 1.03), (1_000, 1.005), (100_000, 1.001)] {
             let bytes = encoded(&fingerprints(count)).len() as f64 / count as f64;

@@ -189,8 +189,8 @@ fn neighbours() -> Filter {
 #[test]
 fn merged_refined_filters_may_count_less_than_one_filter_of_all() {
     // Keys 0 and 2 raise one cell of key 1 each. A single filter has both cells at 1 when key 1 arrives, and raises
-    // both to 2. Of two filters that are merged later, one receives only key 2 and leaves the other cell at 1, and
-    // merging adds nothing to it.
+    // both to 2. With two filters, one receives only keys 2 and 1, so it raises only the cell that is 0. Each cell is
+    // then 1, and merging adds 1 to only one of them.
     let empty = neighbours();
     let [mut a, mut b, mut one] = [empty.clone(), empty.clone(), empty];
     a.insert_batch(&[2, 1]);
@@ -202,13 +202,13 @@ fn merged_refined_filters_may_count_less_than_one_filter_of_all() {
 
 #[test]
 fn refined_deltas_of_a_shared_filter_under_count() {
-    // The reason why `delta_since` needs a server's own filter: key 0 has raised one cell of key 1 to 3. Both servers
-    // raise the other cell of key 1 to 3, and neither delta raises its first cell.
+    // This is the reason why `delta_since` needs a server's own filter. Key 0 has raised one cell of key 1 to 3. Both
+    // servers raise the other cell of key 1 to 3, and neither delta raises its first cell.
     let mut shared = neighbours();
     shared.insert_many(&0, 3);
     let [mut a, mut b] = [shared.clone(), shared.clone()];
     a.insert_many(&1, 3);
     b.insert_many(&1, 3);
     a.apply_delta(&b.delta_since(&shared).unwrap()).unwrap();
-    assert_eq!(a.count(&1), 3, "of six insertions");
+    assert_eq!(a.count(&1), 3, "3 of the 6 insertions are counted");
 }

@@ -357,7 +357,7 @@ fn the_key_is_in_no_delta_and_in_no_file_that_was_not_given_it() {
 
 /// Bytes of the delta divided by the entropy of the change, for n0 = 10^6 keys with about 10 bits each.
 #[test]
-#[expect(clippy::print_stdout, reason = "the figures are worth seeing")]
+#[expect(clippy::print_stdout, reason = "the test prints its figures")]
 fn deltas_are_about_as_short_as_the_change() {
     let base_keys = fingerprints(0..1_000_000);
     let mut base = OneLineFilter::new(19_000, 6, 35, key().id()).unwrap();

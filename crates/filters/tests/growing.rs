@@ -194,7 +194,7 @@ proptest! {
     }
 }
 
-/// Returns the ages at which each key is in a generation that is not the oldest, after all steps.
+/// Returns, for each key, the ages of the generations that contain it after all steps, without the oldest generation.
 fn generations(before: &[Step], after: &[Step]) -> HashMap<Fingerprint, Vec<u32>> {
     let epochs = before.iter().chain(after).filter(|step| matches!(step, Step::Advance)).count();
     let (mut epoch, mut ages) = (0, HashMap::<_, Vec<u32>>::new());
@@ -212,7 +212,7 @@ fn generations(before: &[Step], after: &[Step]) -> HashMap<Fingerprint, Vec<u32>
     ages
 }
 
-/// Returns the number of insertions of each key into generations that are not the oldest, after all steps.
+/// Returns, for each key, the number of insertions after all steps, without those into the oldest generation.
 fn counts(before: &[Step], after: &[Step]) -> HashMap<Fingerprint, u32> {
     let epochs = before.iter().chain(after).filter(|step| matches!(step, Step::Advance)).count();
     let (mut epoch, mut counts) = (0, HashMap::new());

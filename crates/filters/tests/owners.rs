@@ -206,15 +206,15 @@ proptest! {
             let added = table.add(&features(&candidates), wanted);
             assert_eq!(twin.add(&features(&candidates), wanted), added);
             assert!(added.stored_total() <= wanted);
-            assert!(cover(votes_for(&table, &candidates, added.owner), added.stored), "the newest owner is complete");
+            assert!(cover(votes_for(&table, &candidates, added.owner), added.stored), "the newest owner has all votes");
             owners.push((added, candidates));
         }
         for (added, candidates) in &owners {
             missing += added.stored_total().saturating_sub(total(votes_for(&table, candidates, added.owner)));
         }
-        assert!(missing as u64 <= table.evictions(), "{missing} are gone, {} were lost", table.evictions());
+        assert!(missing as u64 <= table.evictions(), "{missing} are missing, {} were evicted", table.evictions());
         assert_eq!(table.bytes(), bytes);
-        assert_eq!(table, twin, "equal histories, equal tables");
+        assert_eq!(table, twin, "equal histories produce equal tables");
         assert!(owners.iter().map(|(added, _)| added.evicted as u64).sum::<u64>() <= table.evictions());
     }
 }
@@ -242,7 +242,11 @@ fn a_feature_given_twice_is_stored_once() {
     let pool = keys(0, 20);
     let twice = [&pool[..], &pool[..]].concat();
     let added = table.add(&features(&twice), 48);
-    assert_eq!((added.stored, added.refused), ([10, 10, 0, 0], 0), "with its first part");
+    assert_eq!(
+        (added.stored, added.refused),
+        ([10, 10, 0, 0], 0),
+        "a repeated feature is stored once, with its first part"
+    );
     assert_eq!(table.extend(added.owner, &features(&twice), 48).stored, [0; PARTS]);
     assert_eq!(votes_for(&table, &pool, added.owner), [10, 10, 0, 0]);
     assert_eq!(table.remove(&twice, added.owner), 20);
@@ -348,8 +352,8 @@ fn a_table_above_its_capacity_keeps_the_newest() {
     let eighths: Vec<f64> = owners.chunks(owners.len() / 32 + 1).map(|part| kept(&table, part)).collect();
     println!("kept, oldest first: {eighths:.3?}, {} moves, load {:.4}", table.kicks(), table.load());
     assert!(table.load() > 0.99 && table.evictions() > 2 * capacity);
-    assert!(eighths[28..].iter().all(|&kept| kept > 0.99), "the newest half of what fits");
-    assert!(eighths[..16].iter().all(|&kept| kept < 0.2), "the oldest half of all");
+    assert!(eighths[28..].iter().all(|&kept| kept > 0.99), "the newer half of the features that fit is kept");
+    assert!(eighths[..16].iter().all(|&kept| kept < 0.2), "most features of the older half are evicted");
 }
 
 /// The purpose of parts: a replica with words missing everywhere has votes in all four parts, while a text that shares

@@ -33,7 +33,7 @@ where
     let mut found = vec![false; ours.len()];
     a.contains_batch(ours, &mut found);
     assert!(found.iter().all(|&found| found), "no false negatives");
-    assert!(ours.iter().all(|key| a.contains(key)), "one by one as in batches");
+    assert!(ours.iter().all(|key| a.contains(key)), "single checks agree with batches");
     let one_by_one = ours.iter().fold(empty.clone(), |mut filter, key| {
         filter.insert(key);
         filter
@@ -45,7 +45,7 @@ where
     pairwise.merge(&b).unwrap();
     let mut at_once = empty.clone();
     at_once.merge_all(&[&a, &b, &a]).unwrap();
-    assert_eq!(pairwise, whole, "merge is union");
+    assert_eq!(pairwise, whole, "merging adds the same keys as inserting");
     assert_eq!(at_once, whole);
     assert!(whole.ones() >= a.ones().max(b.ones()) && whole.fill() <= 1.0);
     assert!((0.0..=1.0).contains(&whole.estimated_false_positive_rate()));

@@ -336,9 +336,9 @@ fn only_lines_that_change_before_their_turn_are_kept_twice() {
     let logged = ring.logged_lines();
     assert!((150..=200).contains(&logged), "{logged} of 200");
     ring.continue_snapshot(500, &mut bytes);
-    assert!((logged / 3..logged * 2 / 3).contains(&ring.logged_lines()), "half is written");
+    assert!((logged / 3..logged * 2 / 3).contains(&ring.logged_lines()), "half of the lines are written");
     ring.expire(500);
-    assert!(ring.logged_lines() < logged, "the lines that expire are written already");
+    assert!(ring.logged_lines() < logged, "the expired lines were already written");
     ring.cancel_snapshot();
     assert_eq!(ring.logged_lines(), 0);
     assert!(ring.continue_snapshot(1, &mut bytes), "there is nothing left to write");

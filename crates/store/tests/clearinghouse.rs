@@ -110,7 +110,7 @@ fn a_directory_is_founded_once_and_unusable_without_its_founding() {
     fs::remove_file(folder.path().join(FOUNDING_FILE)).unwrap();
     let error = try_open(folder.path(), &options()).map(drop).unwrap_err();
     assert!(matches!(error, OpenError::FoundingMissing { .. }), "{error}");
-    assert!(!folder.path().join(FOUNDING_FILE).exists(), "nothing is founded over a journal");
+    assert!(!folder.path().join(FOUNDING_FILE).exists(), "no store is founded next to a journal");
 }
 
 #[test]

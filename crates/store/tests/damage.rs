@@ -127,7 +127,7 @@ fn a_bad_record_in_the_snapshot_is_damage_if_later_records_are_not() {
     let copied = tempdir().unwrap();
     copy(folder.path(), copied.path());
     change(&copied.path().join(name(&journal_file)), |bytes| bytes[places[15] + 35] ^= 1);
-    assert_eq!(numbers(copied.path()).len(), 20, "the snapshot also holds all later events");
+    assert_eq!(numbers(copied.path()).len(), 20, "the snapshot also contains all later events");
     submit_numbers(&open(folder.path()), [20]);
     change(&journal_file, |bytes| bytes[places[15] + 35] ^= 1);
     assert_eq!(damage(folder.path()), (name(&journal_file), places[15] as u64));
@@ -223,7 +223,7 @@ fn events_only_in_a_damaged_snapshot_are_reported_missing() {
     let journal_file = files(folder.path(), "journal-").pop().unwrap();
     let places = boundaries(&journal_file);
     change(&journal_file, |bytes| bytes.truncate(places[30]));
-    assert_eq!(numbers(folder.path()).len(), 40, "the snapshot holds them");
+    assert_eq!(numbers(folder.path()).len(), 40, "the snapshot contains all events");
     fs::remove_file(files(folder.path(), "journal-").pop().unwrap()).unwrap();
     change(&files(folder.path(), "snapshot-")[0], |bytes| bytes[60] ^= 1);
     match try_open(folder.path(), &options()).err() {

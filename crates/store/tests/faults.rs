@@ -39,7 +39,7 @@ fn a_disk_too_full_for_a_new_journal_file_refuses_and_recovers() {
     submit_numbers(&store, 0..2);
     for room in [0, 10, 48] {
         disk.room.set(room);
-        assert!(matches!(store.submit(vec![told(9)]), Err(SubmitError::Write(_))), "room for {room}");
+        assert!(matches!(store.submit(vec![told(9)]), Err(SubmitError::Write(_))), "space for {room} bytes");
     }
     disk.room.set(u64::MAX);
     submit_numbers(&store, 2..5);

@@ -73,7 +73,7 @@ fn snapshots_before_and_after_the_growth_lead_to_the_same_state() {
     let store = open(folder.path(), &options());
     store.snapshot().unwrap();
     drop(store);
-    assert!(state(folder.path()) == of_old_snapshot, "also from the snapshot after the growth");
+    assert!(state(folder.path()) == of_old_snapshot, "the snapshot after the growth has the same state");
     let (_, engine, recovery) = Clearinghouse::peek(folder.path(), &mut |_| {}).unwrap().unwrap();
     assert_eq!((recovery.replayed_events, engine.plan().bytes), (0, LARGER));
 }

@@ -160,7 +160,7 @@ fn no_store_is_founded_among_foreign_files() {
     fs::write(folder.path().join("letter.txt"), "dear").unwrap();
     let error = clearinghouse::try_open(folder.path(), &options()).err();
     assert!(matches!(error, Some(OpenError::NotEmpty { .. })), "{error:?}");
-    assert_eq!(files(folder.path(), "").len(), 1, "no lock file either");
+    assert_eq!(files(folder.path(), "").len(), 1, "a refused opening leaves no lock file");
     fs::rename(folder.path().join("letter.txt"), folder.path().join("lost+found")).unwrap();
     clearinghouse::open(folder.path(), &options());
 }
@@ -226,7 +226,7 @@ fn a_wrong_founding_does_not_blame_the_other_files() {
 
     fs::write(&file, own).unwrap();
     let store = clearinghouse::open(folder.path(), &options());
-    assert_eq!(store.check(|engine| clearinghouse::recipients(engine, 5)), 4, "nothing was lost");
+    assert_eq!(store.check(|engine| clearinghouse::recipients(engine, 5)), 4, "no event was lost");
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn events_that_overwrite_much_make_the_snapshot_faster() {
     assert_eq!(
         applied_meanwhile(state_bytes, 64 << 10),
         128,
-        "the log has 4 MiB after the first record, 8 after the second"
+        "the log has 4 MiB after the first record and 8 MiB after the second"
     );
     assert_eq!(applied_meanwhile(state_bytes, (64 << 10) + 1), 64, "the log exceeds 4 MiB after the first record");
 }

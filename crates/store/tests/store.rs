@@ -63,10 +63,10 @@ fn the_status_has_when_the_newest_snapshot_was_written() {
     assert_eq!(store.status().snapshot_written, None);
     submit_numbers(&store, 0..5);
     store.snapshot().unwrap();
-    let written = store.close().snapshot_written.expect("there is one");
+    let written = store.close().snapshot_written.expect("closing returns the time of the snapshot");
     assert!(written.elapsed().unwrap().as_secs() < 600, "{written:?}");
     let store = open(folder.path());
-    assert_eq!(store.status().snapshot_written, Some(written), "the time is the file's");
+    assert_eq!(store.status().snapshot_written, Some(written), "the time is taken from the file");
 }
 
 #[test]
@@ -99,7 +99,10 @@ fn a_deleted_journal_file_does_not_stop_the_removal_of_others() {
         store.snapshot().unwrap();
     }
     let journal_files = files(folder.path(), "journal-");
-    assert!(journal_files.len() <= 6, "ten events since the older snapshot: {journal_files:?}");
+    assert!(
+        journal_files.len() <= 6,
+        "the journal files since the older snapshot are kept, and no others: {journal_files:?}"
+    );
     assert_eq!(store.status().journal_files, journal_files.len());
 }
 
@@ -119,7 +122,7 @@ fn snapshots_come_by_themselves_under_load_and_hold_the_state_of_their_sequence(
     assert_eq!(status.snapshots.len(), 2, "{status:?}");
     let store = open(folder.path());
     assert!(store.recovery().snapshot.is_some());
-    assert_eq!(store.check(Ledger::settled), before, "the same events in the same order");
+    assert_eq!(store.check(Ledger::settled), before, "events are replayed in the same order");
 }
 
 #[test]
@@ -138,10 +141,10 @@ fn a_directory_of_another_realm_is_refused_and_none_of_its_files_is_to_be_moved(
     submit_numbers(&open(folder.path()), 0..3);
     let other = || Ok(Ledger { realm: [9; 16], ..Ledger::new() });
     let refused = bruit_store::Store::open(folder.path(), &options(), other, &mut |_| {}).err();
-    assert!(matches!(refused, Some(OpenError::WrongFounding { .. })), "by its journal: {refused:?}");
+    assert!(matches!(refused, Some(OpenError::WrongFounding { .. })), "the journal is of another realm: {refused:?}");
     open(folder.path()).snapshot().unwrap();
     let refused = bruit_store::Store::open(folder.path(), &options(), other, &mut |_| {}).err();
-    assert!(matches!(refused, Some(OpenError::WrongFounding { .. })), "by its snapshot: {refused:?}");
+    assert!(matches!(refused, Some(OpenError::WrongFounding { .. })), "the snapshot is of another realm: {refused:?}");
     assert!(try_open(folder.path(), &options()).is_ok());
 }
 
@@ -190,7 +193,7 @@ fn a_full_queue_refuses_at_once_and_loses_nothing_it_accepted() {
         store.submit_with(vec![event.clone()], move |result| refusal.send(result).unwrap());
         let refused = refused.try_recv();
         hold.wait();
-        assert!(matches!(refused, Ok(Err(SubmitError::Busy))), "at once: {refused:?}");
+        assert!(matches!(refused, Ok(Err(SubmitError::Busy))), "the refusal comes at once: {refused:?}");
         drop(sender);
         assert_eq!(answers.iter().filter(|taken| *taken).count(), most);
         assert_eq!(store.status().sequence, most as u64 + 1);

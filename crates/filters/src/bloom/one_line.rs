@@ -103,7 +103,7 @@ impl OneLineFilter {
     /// stay the same. Cancels a running snapshot.
     ///
     /// # Panics
-    /// If `factor` is 0, the number of lines would not fit in 32 bits, or the memory cannot be allocated.
+    /// Panics if `factor` is 0, if the number of lines would not fit in 32 bits, or if the memory cannot be allocated.
     pub fn grow(&mut self, factor: usize) {
         let lines = self.lines.len().saturating_mul(factor);
         assert!((1..=LINES_MAX).contains(&lines), "a filter has 1 to 2^32 - 1 lines, not {lines}");

@@ -71,7 +71,7 @@ impl<F: MembershipFilter> SpamPair<F> {
     /// Sets `found[i]` to true if `keys[i]` is spam, and to false otherwise.
     ///
     /// # Panics
-    /// If the two slices differ in length.
+    /// Panics if the two slices differ in length.
     pub fn is_spam_batch(&self, keys: &[F::Key], found: &mut [bool]) {
         assert_eq!(keys.len(), found.len(), "the slices differ in length");
         for (keys, found) in keys.chunks(BATCH).zip(found.chunks_mut(BATCH)) {

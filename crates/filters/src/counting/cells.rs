@@ -29,13 +29,13 @@ pub trait Cells: Clone + PartialEq + fmt::Debug {
     /// Returns the value of `cell`.
     ///
     /// # Panics
-    /// If `cell` is out of range.
+    /// Panics if `cell` is out of range.
     fn get(&self, cell: u64) -> u32;
 
     /// Sets `cell` to `value`.
     ///
     /// # Panics
-    /// If `cell` is out of range, or `value` is above the [`top`](Self::top).
+    /// Panics if `cell` is out of range, or if `value` is above the [`top`](Self::top).
     fn set(&mut self, cell: u64, value: u32);
 
     /// Returns an array of the same shape with all cells zero.
@@ -63,7 +63,7 @@ pub trait Cells: Clone + PartialEq + fmt::Debug {
     /// Adds `amount` to `cell`, saturating at the [`top`](Self::top).
     ///
     /// # Panics
-    /// If `cell` is out of range.
+    /// Panics if `cell` is out of range.
     fn add(&mut self, cell: u64, amount: u32) {
         self.set(cell, self.get(cell).saturating_add(amount).min(self.top()));
     }
@@ -127,7 +127,7 @@ impl PackedCells {
     /// Creates `cells` cells of `bits` bits, all zero.
     ///
     /// # Errors
-    /// If `bits` is outside `1..=`[`CELL_BITS_MAX`], or the memory cannot be allocated.
+    /// Fails if `bits` is outside `1..=`[`CELL_BITS_MAX`], or if the memory cannot be allocated.
     pub fn new(cells: u64, bits: u32) -> Result<Self, ShapeError> {
         if !(1..=CELL_BITS_MAX).contains(&bits) {
             return Err(ShapeError::CellBits { bits });

@@ -78,7 +78,7 @@ impl<H: HashFamily> CountingFilter<H> {
     /// Creates an empty filter with packed cells of `cell_bits` bits.
     ///
     /// # Errors
-    /// If `cell_bits` is outside `1..=`[`CELL_BITS_MAX`](super::CELL_BITS_MAX), or `hash` has more than
+    /// Fails if `cell_bits` is outside `1..=`[`CELL_BITS_MAX`](super::CELL_BITS_MAX), or if `hash` has more than
     /// [`HASHES_MAX`] functions.
     pub fn new(hash: H, extension: Extension, cell_bits: u32) -> Result<Self, ShapeError> {
         let cells = PackedCells::new(hash.cells(), cell_bits)?;
@@ -90,7 +90,7 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
     /// Creates a filter from the given cells. It is empty if they are all zero.
     ///
     /// # Errors
-    /// If the number of cells differs from that of `hash`, or `hash` has more than [`HASHES_MAX`] functions.
+    /// Fails if the number of cells differs from that of `hash`, or if `hash` has more than [`HASHES_MAX`] functions.
     pub fn with_cells(hash: H, extension: Extension, cells: C) -> Result<Self, ShapeError> {
         if !(1..=HASHES_MAX).contains(&hash.hashes()) {
             return Err(ShapeError::Hashes { hashes: hash.hashes() });
@@ -163,7 +163,7 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
     /// Sets `found[i]` to the count of `keys[i]`.
     ///
     /// # Panics
-    /// If the two slices differ in length.
+    /// Panics if the two slices differ in length.
     pub fn count_batch(&self, keys: &[H::Key], found: &mut [u32]) {
         assert_eq!(keys.len(), found.len(), "the slices differ in length");
         let (cached, hashes) = (self.cells.is_cached(), self.hash.hashes() as usize);

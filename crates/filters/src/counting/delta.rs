@@ -56,7 +56,7 @@ impl<H: HashFamily + Clone, C: Cells> CountingFilter<H, C> {
     /// ```
     ///
     /// # Errors
-    /// If the filters differ in their parameters, or a cell is lower in this filter than in `base`.
+    /// Fails if the filters differ in their parameters, or if a cell is lower in this filter than in `base`.
     pub fn delta_since(&self, base: &Self) -> Result<CountingDelta<H, C>, DeltaError> {
         self.ensure_same(base)?;
         let mut differences = self.cells().zeroed();

@@ -86,7 +86,7 @@ impl OneLineCounts {
     /// Sets `found[i]` to the count of `keys[i]`.
     ///
     /// # Panics
-    /// If the two slices differ in length.
+    /// Panics if the two slices differ in length.
     pub fn count_batch(&self, keys: &[Fingerprint], found: &mut [u32]) {
         counts::count(Path::best(), &self.lines, &self.spill, keys, found);
     }

@@ -3,11 +3,11 @@
 //! ```text
 //! word 0..6   rows 0..6: cell i in bits 4i..4i+3
 //! word 7      row 7: cells 0..14; the control nibble in bits 60..63 is 0
-//!             or, once a key of the line has passed 15, the extension word: two entries, and the control nibble is 15
+//!             or, once a key's count has exceeded 15, the extension word: two entries, and the control nibble is 15
 //! entry       17 bits count, 1 bit mark, 12 bits tag, from bit 0 and from bit 30; all zero = free
 //!             if the mark is set, the count has outgrown the line and is in the spill table
 //! key         cell of row r: bits 30-4r..33-4r of the fingerprint's low word; in row 7 cell 14 stands in for cell 15
-//!             bits 42..44 choose a pair of rows that the key leaves out, never row 0 or 7: k is 6
+//!             bits 42..44 choose a pair of rows that the key skips, never row 0 or 7; so k is 6
 //! tag         bits 30..40 of the low word, which begin with the cell in row 0, and a one above them
 //!             "any" tag of a row-0 cell: the four bits of the cell alone; made by merges only
 //! ```

@@ -171,7 +171,7 @@ impl DeltaHeader {
 /// Reads the header of a delta and nothing after it.
 ///
 /// # Errors
-/// [`FileError`] if the input is not a delta, has a later version, is truncated or damaged.
+/// [`FileError`] if the input is not a delta, has a later version, or is truncated or damaged.
 pub fn read_header(input: &mut impl Read) -> Result<DeltaHeader, FileError> {
     let bytes = read_start(input)?.ok_or(FileError::NotADelta)?;
     let (mut header, has_step) = DeltaHeader::from_bytes(&bytes)?;

@@ -92,8 +92,8 @@ impl FilterFile {
 /// Writes `filter` and returns the header written.
 ///
 /// # Errors
-/// If writing fails, the key of `label` is not the key that `filter` was filled under, or a parameter exceeds the range
-/// of the file format (k is at most 64).
+/// [`FileError`] if writing fails, if the key of `label` is not the key that `filter` was filled under, or if a
+/// parameter exceeds the range of the file format (k is at most 64).
 pub fn encode(filter: &impl Stored, label: &Label, output: &mut impl Write) -> Result<Header, FileError> {
     let header = header_of(filter, label)?;
     write_all(filter, &header, label.key.as_ref(), None, output)?;
@@ -163,7 +163,7 @@ pub(crate) fn spill_bytes(entries: &[SpillEntry]) -> Vec<u8> {
 /// Reads a filter whose array and spill section have at most `payload_limit` bytes.
 ///
 /// # Errors
-/// [`FileError`] if the input is not a filter, has a later version, is truncated, damaged or too large.
+/// [`FileError`] if the input is not a filter, has a later version, or is truncated, damaged or too large.
 pub fn decode(input: &mut impl Read, payload_limit: u64) -> Result<FilterFile, FileError> {
     let mut source = Source::open(input, payload_limit)?;
     let mut filter = StoredFilter::empty(&source.header)?;

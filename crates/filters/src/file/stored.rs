@@ -237,7 +237,7 @@ impl StoredFilter {
     /// Sets `counts[i]` to the count of `keys[i]`, which is at most 1 in a membership filter.
     ///
     /// # Panics
-    /// If the two slices differ in length.
+    /// Panics if the two slices differ in length.
     pub fn count_batch(&self, keys: &[Fingerprint], counts: &mut [u32]) {
         match self {
             Self::ClassicalMembership(filter) => membership_counts(filter, keys, counts),

@@ -106,7 +106,7 @@ impl OwnerTable {
     /// Returns the memory in bytes of a table with capacity for `features` features.
     ///
     /// # Panics
-    /// If the size exceeds a PiB.
+    /// Panics if the size exceeds a PiB.
     #[must_use]
     pub fn bytes_for(features: u64) -> u64 {
         owner_table_bytes(1, features.max(1), OWNER_LOAD).expect("the table must be smaller than a PiB")
@@ -171,7 +171,7 @@ impl<const BITS: u32> OwnerTable<BITS> {
     /// [`copies`](Self::copies).
     ///
     /// # Panics
-    /// If `factor` is 0, or the memory cannot be allocated.
+    /// Panics if `factor` is 0, or if the memory cannot be allocated.
     pub fn grow(&mut self, factor: usize) {
         assert!(factor > 0, "the growth factor must be at least 1");
         if factor == 1 {

@@ -112,7 +112,7 @@ impl CountsRing {
     /// stays the same; see [`copied`](Self::copied).
     ///
     /// # Panics
-    /// If `factor` is 0, the number of lines would not fit in 32 bits, or the memory cannot be allocated.
+    /// Panics if `factor` is 0, if the number of lines would not fit in 32 bits, or if the memory cannot be allocated.
     pub fn grow(&mut self, factor: usize) {
         let lines = self.lines.len().saturating_mul(factor);
         assert!((1..=LINES_MAX).contains(&lines), "a ring has 1 to 2^32 - 1 lines, not {lines}");
@@ -169,7 +169,7 @@ impl CountsRing {
     /// Sets `found[i]` to the count of `keys[i]` over all live generations.
     ///
     /// # Panics
-    /// If the two slices differ in length.
+    /// Panics if the two slices differ in length.
     pub fn count_batch(&self, keys: &[Fingerprint], found: &mut [u32]) {
         assert_eq!(keys.len(), found.len(), "the slices differ in length");
         let locate = |ring: &&Self, key: &Fingerprint| lines_of(key, ring.lines.len());
@@ -246,7 +246,7 @@ impl CountsRing {
     /// must be [clear](Self::is_clear).
     ///
     /// # Panics
-    /// If the ring is not clear, or `epoch` is not after the current epoch.
+    /// Panics if the ring is not clear, or if `epoch` is not after the current epoch.
     pub fn begin_epoch(&mut self, epoch: u64) {
         assert!(self.is_clear() && epoch > self.epoch(), "the ring must be clear and the epoch later");
         self.lanes.begin(epoch);

@@ -90,7 +90,7 @@ impl MembershipRing {
     /// leave; see [`copied`](Self::copied).
     ///
     /// # Panics
-    /// If `factor` is 0, or the memory cannot be allocated.
+    /// Panics if `factor` is 0, or if the memory cannot be allocated.
     pub fn grow(&mut self, factor: usize) {
         assert!(factor > 0, "the growth factor must be at least 1");
         for lane in 0..LINE_WORDS {
@@ -158,7 +158,7 @@ impl MembershipRing {
     /// Sets `found[i]` to the live generations that contain `keys[i]`.
     ///
     /// # Panics
-    /// If the two slices differ in length.
+    /// Panics if the two slices differ in length.
     pub fn check_batch(&self, keys: &[Fingerprint], found: &mut [Generations]) {
         assert_eq!(keys.len(), found.len(), "the slices differ in length");
         let lanes = self.lanes;
@@ -209,7 +209,7 @@ impl MembershipRing {
     /// must be [clear](Self::is_clear).
     ///
     /// # Panics
-    /// If the ring is not clear, or `epoch` is not after the current epoch.
+    /// Panics if the ring is not clear, or if `epoch` is not after the current epoch.
     pub fn begin_epoch(&mut self, epoch: u64) {
         assert!(self.is_clear() && epoch > self.epoch(), "the ring must be clear and the epoch later");
         self.lanes.begin(epoch);

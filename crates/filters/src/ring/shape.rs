@@ -97,7 +97,7 @@ impl MembershipRing {
     /// Appends the bytes of these lines.
     ///
     /// # Panics
-    /// If the range exceeds the lines of the ring.
+    /// Panics if the range exceeds the lines of the ring.
     pub fn put_lines(&self, lines: Range<usize>, out: &mut Vec<u8>) {
         let words = self.lines[lines].iter().flat_map(|line| line.0);
         words.for_each(|word| out.extend_from_slice(&word.to_le_bytes()));

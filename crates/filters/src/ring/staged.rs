@@ -74,7 +74,7 @@ impl StagedRing {
     /// Grows both stages by `factor`, one after the other, as [`MembershipRing::grow`] does.
     ///
     /// # Panics
-    /// If `factor` is 0, or the memory cannot be allocated.
+    /// Panics if `factor` is 0, or if the memory cannot be allocated.
     pub fn grow(&mut self, factor: usize) {
         self.stages.iter_mut().for_each(|stage| stage.grow(factor));
     }
@@ -124,7 +124,7 @@ impl StagedRing {
     /// Sets `found[i]` to the live generations that contain `keys[i]`.
     ///
     /// # Panics
-    /// If the two slices differ in length.
+    /// Panics if the two slices differ in length.
     pub fn check_batch(&self, keys: &[Fingerprint], found: &mut [Generations], scratch: &mut StagedScratch) {
         let [first, second] = &self.stages;
         first.check_batch(keys, found);
@@ -173,7 +173,7 @@ impl StagedRing {
     /// Begins a later epoch directly, as [`MembershipRing::begin_epoch`] does.
     ///
     /// # Panics
-    /// If the ring is not [clear](Self::is_clear), or `epoch` is not after the current epoch.
+    /// Panics if the ring is not [clear](Self::is_clear), or if `epoch` is not after the current epoch.
     pub fn begin_epoch(&mut self, epoch: u64) {
         self.stages.iter_mut().for_each(|stage| stage.begin_epoch(epoch));
     }
@@ -323,7 +323,7 @@ mod tests {
             ring.advance();
             ring.expire(usize::MAX);
         }
-        assert_eq!(ring.epoch(), 3 + 7, "cleared with the last generation");
+        assert_eq!(ring.epoch(), 3 + 7, "the ring is clear when its last generation has expired");
         ring.begin_epoch(1_000);
         (3..1_000).for_each(|_| advanced.advance());
         assert_eq!(ring, advanced);

@@ -70,7 +70,7 @@ pub fn compression_rate(keys: u64, bits: u64) -> f64 {
 /// Returns the minimum number of cells for `rate`, and the corresponding k.
 ///
 /// # Errors
-/// [`SizingError`] for a rate outside (0, 1), no keys, or more than a PiB.
+/// [`SizingError`] if the rate is outside (0, 1), if there are no keys, or if the filter exceeds a PiB.
 pub fn classical_cells_for_rate(keys: u64, rate: f64) -> Result<(u64, u32), SizingError> {
     ensure_keys(keys)?;
     ensure_rate(rate)?;

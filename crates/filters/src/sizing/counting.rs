@@ -103,7 +103,7 @@ fn saturated_load(threshold: u32) -> u64 {
 /// `rate`.
 ///
 /// # Errors
-/// [`SizingError`] for a rate outside (0, 1), no keys, or more than a PiB.
+/// [`SizingError`] if the rate is outside (0, 1), if there are no keys, or if the filter exceeds a PiB.
 pub fn counting_lines_for_rate(keys: u64, rate: f64) -> Result<u64, SizingError> {
     ensure_keys(keys)?;
     ensure_rate(rate)?;

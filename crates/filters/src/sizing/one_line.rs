@@ -4,7 +4,7 @@
 //! second. Lines are small, so some contain many more keys than the mean, and these lines cause most false positives.
 //! The classical formula would be up to a third too low. Two approximations are made. The load of a line is assumed to
 //! be Poisson(n/L), which is exact in the limit of many lines. Positions are assumed to be distinct, which is false for
-//! one key in some thousands.
+//! one key in several thousand.
 //!
 //! For a given load, the rate of a half follows from a small Markov chain whose state is the number of checked
 //! positions that are still clear. Each key covers a hypergeometric number of them. All terms are positive, so tiny
@@ -65,7 +65,7 @@ pub fn one_line_best_hashes(keys: u64, lines: u64) -> (u32, f64) {
 /// Returns the minimum number of lines for `rate`, and the corresponding k.
 ///
 /// # Errors
-/// [`SizingError`] for a rate outside (0, 1), no keys, or more than a PiB.
+/// [`SizingError`] if the rate is outside (0, 1), if there are no keys, or if the filter exceeds a PiB.
 pub fn one_line_for_rate(keys: u64, rate: f64) -> Result<LineSize, SizingError> {
     ensure_keys(keys)?;
     ensure_rate(rate)?;

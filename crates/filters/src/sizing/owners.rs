@@ -18,7 +18,7 @@ const CHECKS: f64 = 256.0;
 /// than [`OWNERS_LIVE_MAX`](crate::owners::OWNERS_LIVE_MAX) owners need several tables.
 ///
 /// # Errors
-/// [`SizingError`] for a load outside (0, 1], no features, or more than a PiB.
+/// [`SizingError`] if the load is outside (0, 1], if there are no features, or if the table exceeds a PiB.
 pub fn owner_table_bytes(owners: u64, features: u64, load: f64) -> Result<u64, SizingError> {
     if !(load > 0.0 && load <= 1.0) {
         return Err(SizingError::LoadOutOfRange { load });

@@ -69,7 +69,8 @@ impl MembershipPlan {
     /// Computes the smallest or the most accurate filter that meets `goal` for `keys` keys.
     ///
     /// # Errors
-    /// [`SizingError`] for no keys, a rate outside (0, 1), memory for less than one word or line, or more than a PiB.
+    /// [`SizingError`] if there are no keys, if the rate is outside (0, 1), or if the memory is less than one word or
+    /// line, or more than a PiB.
     pub fn new(layout: Layout, keys: u64, goal: Goal) -> Result<Self, SizingError> {
         ensure_keys(keys)?;
         let goal = without_shared_fingerprints(keys, goal)?;
@@ -165,7 +166,8 @@ impl CountingPlan {
     /// Computes the smallest or the most accurate filter that meets `goal` for `keys` keys.
     ///
     /// # Errors
-    /// [`SizingError`] for no keys, a rate outside (0, 1), memory for less than one word or line, or more than a PiB.
+    /// [`SizingError`] if there are no keys, if the rate is outside (0, 1), or if the memory is less than one word or
+    /// line, or more than a PiB.
     pub fn new(layout: Layout, keys: u64, goal: Goal) -> Result<Self, SizingError> {
         ensure_keys(keys)?;
         match layout {
@@ -189,7 +191,7 @@ impl CountingPlan {
     /// Computes a filter of the one-line layout with the usual [`COUNTING_BITS_PER_KEY`].
     ///
     /// # Errors
-    /// [`SizingError`] for no keys, or more than a PiB.
+    /// [`SizingError`] if there are no keys, or if the filter exceeds a PiB.
     pub fn usual(keys: u64) -> Result<Self, SizingError> {
         let keys_per_line = u64::from(LINE_BITS) / COUNTING_BITS_PER_KEY;
         let bytes = keys.div_ceil(keys_per_line).checked_mul(LINE_BYTES).ok_or(SizingError::TooLarge)?;
@@ -249,7 +251,8 @@ fn classical_size(keys: u64, goal: Goal, cell_bits: u32) -> Result<(u64, u32), S
     }
 }
 
-/// Returns the number of whole units of `unit_bytes` in `bytes`: at least one, and at most a PiB in total.
+/// Returns the number of whole units of `unit_bytes` in `bytes`. Fails if `bytes` is less than a unit or more than a
+/// PiB.
 fn whole_units(bytes: u64, unit_bytes: u64) -> Result<u64, SizingError> {
     if bytes < unit_bytes {
         Err(SizingError::TooSmall { bytes, bytes_min: unit_bytes })

@@ -52,7 +52,7 @@ pub fn ring_rate(keys_per_generation: u64, lines: u64) -> RingRate {
 /// Returns the minimum number of lines for a rate over all eight generations.
 ///
 /// # Errors
-/// [`SizingError`] for a rate outside (0, 1), no keys, or more than a PiB.
+/// [`SizingError`] if the rate is outside (0, 1), if there are no keys, or if the filter exceeds a PiB.
 pub fn ring_lines_for_rate(keys_per_generation: u64, window_rate: f64) -> Result<u64, SizingError> {
     ensure_keys(keys_per_generation)?;
     ensure_rate(window_rate)?;
@@ -85,7 +85,7 @@ pub fn staged_ring_rate(keys_per_generation: u64, lines_per_stage: u64, live_gen
 /// ```
 ///
 /// # Errors
-/// [`SizingError`] for a rate outside (0, 1), no keys, or more than a PiB.
+/// [`SizingError`] if the rate is outside (0, 1), if there are no keys, or if the filter exceeds a PiB.
 pub fn staged_ring_lines_for_rate(
     keys_per_generation: u64,
     live_generations: u32,
@@ -117,7 +117,7 @@ pub fn counts_ring_rate(keys_per_generation: u64, lines: u64, live_generations: 
 /// [`counts_ring_rate`] defines, over `live_generations` generations.
 ///
 /// # Errors
-/// [`SizingError`] for a rate outside (0, 1), no keys, or more than a PiB.
+/// [`SizingError`] if the rate is outside (0, 1), if there are no keys, or if the filter exceeds a PiB.
 pub fn counts_ring_lines_for_rate(
     keys_per_generation: u64,
     live_generations: u32,

@@ -269,7 +269,7 @@ impl DiskFile for FaultyFile {
     fn sync(&mut self) -> io::Result<()> {
         self.disk.syncs.fetch_add(1, Ordering::SeqCst);
         if self.disk.sync_fails.load(Ordering::SeqCst) {
-            Err(io::Error::other("the disk is on fire"))
+            Err(io::Error::other("simulated disk failure"))
         } else {
             self.file.sync()
         }
