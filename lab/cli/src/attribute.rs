@@ -1,7 +1,7 @@
 //! `bruit-lab attribute`: finds out who sent an excerpt to whom, and when.
 //!
-//! Recording and searching are in [`bruit_forensics::attribution`]; this module handles captures, mailboxes,
-//! files and output.
+//! Recording and searching are in [`bruit_forensics::attribution`]; this module reads captures and mailboxes, lists the
+//! page files, and prints.
 
 mod build;
 mod info;
@@ -21,19 +21,20 @@ use bruit_console::Failure;
 const AFTER_HELP: &str = "\
 Payloads are cut into blocks, and two digests of each block are recorded: one of the block and its offset, and \
 one that also includes the pair (source, destination) that carried it. Anyone who has an excerpt of at least 95 \
-bytes can then find out which pairs carried it, when, and with what probability a match is due to \
-chance. Content is not recorded. Each page contains its key, so anyone who has the pages can test \
-guesses, and the pages also list who communicated with whom: protect them accordingly.
+bytes can then find out which pairs carried it and when, and how likely a match is to be due to chance. Content is \
+not recorded. Keep the pages private: each contains its key, so anyone who has it can test guesses, and it lists who \
+communicated with whom.
 
 Packets are recorded one by one; streams are not reassembled. If an excerpt was sent in several packets, the \
-parts that lie within one packet are found. Payloads shorter than a block are not recorded, and an excerpt \
-must contain two whole blocks. An excerpt shorter than three blocks less one byte (95 bytes by default, see \
---block-bytes) may contain fewer: a match is still valid, but without a match the answer is 'too short to tell'. A \
-pair is named if it carried each of these blocks at its position; at least one named pair did so in one \
-payload, but others may have done so in several.
+parts that lie within one packet are found. Payloads shorter than a block are not recorded.
 
-With --mail, every part is decoded, line ends of text become LF, and a pair is the sender's address and a \
-recipient's address.
+A search needs two whole blocks of the excerpt. An excerpt of three blocks less one byte (95 bytes by default, see \
+--block-bytes) always contains two, at any position. A shorter one may contain fewer: a match is still valid, but \
+without a match the answer is 'too short to tell'. A pair is named if it carried every one of these blocks at its \
+position. At least one named pair carried them all in one payload; others may have carried them in several.
+
+With --mail, every MIME part is decoded and recorded, with LF as the line ending of text. A pair is the address of \
+the sender and of one recipient.
 
 Exit codes:
   0  done; the excerpt was carried (query)

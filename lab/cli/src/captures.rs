@@ -1,8 +1,8 @@
-//! Reads captures from files, directories and standard input, frame by frame, in bounded memory.
+//! Reads captures frame by frame, in bounded memory, from files, directories and standard input.
 //!
-//! The files of a directory are read in order of their names, without subdirectories. Read errors are
-//! reported and do not stop the run; frames before the error have been processed. Standard input ends soon
-//! after Ctrl-C for verbs that watch for it ([`stop`]), even if no more data arrives.
+//! The files of a directory are read in order of their names; subdirectories are ignored. Read errors are reported and
+//! do not stop the run; frames before the error have been processed. For verbs that handle Ctrl-C ([`stop`]), standard
+//! input ends soon after it, even if no more data arrives.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -18,12 +18,12 @@ use crate::stop;
 use bruit_console::Failure;
 use bruit_console::progress;
 
-/// Number of bytes between updates of the progress bar, because an update takes longer than reading a frame.
+/// Number of bytes between updates of the progress bar. An update takes longer than reading a frame.
 const BAR_STEP_BYTES: u64 = 1 << 20;
 
-/// Size of the pieces in which standard input is read.
+/// Maximum number of bytes in one read from standard input.
 const PIECE_BYTES: usize = 64 * 1024;
-/// Maximum number of pieces that are buffered.
+/// Maximum number of such reads that are buffered.
 const PIECES_MAX: usize = 4;
 
 /// Interval at which an idle pipe checks for a stop request.
@@ -69,7 +69,7 @@ pub(crate) fn read(
     };
     match read_frames(input, bar, &mut work) {
         Ok(outcome) => outcome,
-        // Ctrl-C truncated the input.
+        // Ctrl-C cut off the input, so the error means nothing.
         Err(_) if is_standard(path) && stop::is_over() => Ok(()),
         Err(error) => work(fault(&error)),
     }
@@ -127,7 +127,7 @@ impl Piped {
     }
 }
 
-/// Reads until the end, an error, or until the receiver is dropped.
+/// Reads until the input ends, a read fails, or the receiver is dropped.
 fn read_pieces(sender: &SyncSender<io::Result<Vec<u8>>>) {
     let mut buffer = vec![0; PIECE_BYTES];
     loop {

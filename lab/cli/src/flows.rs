@@ -30,18 +30,18 @@ use bruit_console::terminal::complain;
 
 const AFTER_HELP: &str = "\
 A CAPTURE is a pcap or pcapng file, a directory of them, or - for standard input. With --key sender or \
-sender-domain it is mail: a message, an mbox, a Maildir or any other folder of messages.
+sender-domain it is mail instead: a message, an mbox, a Maildir or any other folder of messages.
 
 --key is a list of fields separated by commas: source, destination, protocol, source-port, destination-port, \
-service, time-to-live; for mail sender, sender-domain. source/24 uses the first 24 bits of an address. pair is \
-source,destination; five-tuple adds the ports and the protocol.
+service, time-to-live; for mail, sender or sender-domain. source/24 means the first 24 bits of the source address. \
+pair is source,destination; five-tuple adds the ports and the protocol.
 
---save writes the counters to a file. A CAPTURE may also be such a file: its counts are added, so counters of \
-several days or places can be merged and queried without the captures. Counters can be merged only if they \
-have the same fields, size and secret, which --like copies from a file. The file contains that \
-secret and the names of the largest flows, but no exact counts.
+--save writes the counters to a file. A CAPTURE may also be such a file: its counts are added. Counters of \
+several days or places can thus be merged, and queried without the captures. Counters can be merged only if they \
+have the same fields, size and secret; --like copies these from a file. The file contains that secret and the names \
+of the largest flows, but no exact counts.
 
-Packets are estimated with a multi-resolution space-code filter of the given size; the interval of an estimate \
+Counts are estimated with a multi-resolution space-code filter. Each estimate has a 95 % interval, which \
 contains the true count 19 times out of 20.
 
 Exit codes:
@@ -58,13 +58,13 @@ Examples:
   bruit-lab flows monday.flows tuesday.flows            both days together
   bruit-lab flows monday.flows --flow 192.0.2.0,25      one flow, by the values of its fields";
 
-/// Maximum number of flows to list, because no more names are kept.
+/// Maximum number of flows to list. No more names are kept.
 const TOP_MAX: u64 = LEADERS_MAX as u64;
 
 /// Default memory.
 const MEMORY_BYTES: u64 = 64 << 20;
 
-/// Maximum memory, set by the number of lines that a filter can address.
+/// Maximum memory. A filter cannot address more lines.
 const MEMORY_BYTES_MAX: u64 = 64 << 30;
 
 /// Arguments of `bruit-lab flows`.
@@ -83,19 +83,19 @@ pub(crate) struct FlowsArgs {
     #[arg(long, value_name = "BYTES", value_parser = parse_memory)]
     memory: Option<u64>,
 
-    /// Use the parameters of these saved counters, so that both can be merged
+    /// Use the parameters of these saved counters, so that the results can be merged with them
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key", "memory", "seed"])]
     like: Option<PathBuf>,
 
-    /// Write the counters to a file, to merge or query later
+    /// Write the counters to a file, to merge or query them later
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 
-    /// Report this flow instead of the largest; give the values of the key's fields, separated by commas
+    /// Report this flow instead of the largest ones: the values of the key's fields, separated by commas
     #[arg(long = "flow", value_name = "VALUES", conflicts_with = "top")]
     flows: Vec<String>,
 
-    /// Also count exactly, and print the errors of the estimates
+    /// Also count exactly, and print the error of each estimate
     #[arg(long)]
     exact: bool,
 
@@ -107,7 +107,7 @@ pub(crate) struct FlowsArgs {
     #[arg(long)]
     follow: bool,
 
-    /// Seed for sampling, to repeat a run [default: random]
+    /// Seed of all random choices; the same seed gives the same output [default: random]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 
@@ -131,13 +131,13 @@ fn parse_top(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Counts, and tallies of items that were not counted.
+/// The counts, and tallies of items that were not counted.
 struct Run {
     key: Key,
     counter: FlowCounter,
     identity: Identity,
     undecoded: Tally,
-    /// Packets that were counted, but may contain other packets.
+    /// Packets that were counted as they are, although they may contain other packets.
     unopened: Tally,
     without_sender: u64,
     faults: u64,
@@ -154,7 +154,7 @@ pub(crate) fn run(arguments: &FlowsArgs, output: &mut impl Write) -> Result<Exit
         (_, false) if is_asked => {}
         (true, false) => run.take_mail(&files)?,
         (false, false) => {
-            // Ctrl-C ends a pipe, and the packets read so far are reported.
+            // Ctrl-C is the normal end of a pipe: the packets read so far are reported.
             if files.is_empty() || files.iter().any(|file| file == Path::new("-")) {
                 stop::watch()?;
             }

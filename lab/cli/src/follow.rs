@@ -1,12 +1,12 @@
-//! Follows directories: reads files as they appear there, until Ctrl-C.
+//! Follows directories: reads new files as they appear, until Ctrl-C.
 //!
 //! Directories are polled once a second. Polling needs no system service, works on every file system, and is fast
-//! enough for rotated captures and for mail. Files that exist at the start count as new, unless a list says that they
-//! were read before. In a Maildir, `new` and `cur` are polled; in other directories, subdirectories are ignored. An
-//! unreadable directory is reported and retried.
+//! enough for rotated captures and for mail. Files that exist at the start count as new, unless they are in the list of
+//! files already recorded. In a Maildir, `new` and `cur` are polled; in other directories, subdirectories are ignored.
+//! An unreadable directory is reported and retried.
 //!
-//! A file that changes after it was read is read again from its beginning: rotation reuses names, and a
-//! duplicate is better than a loss.
+//! A file that changes after it was read is read again from its beginning: rotation reuses names, and reading twice is
+//! better than missing data.
 
 mod taken;
 
@@ -27,7 +27,7 @@ use bruit_console::terminal::complain;
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Number of consecutive polls in which a file must be unchanged before [`Complete::ByRotation`] treats it as complete.
-/// A later file alone proves nothing, because two programs may write to one directory.
+/// A newer file alone proves nothing, because two programs may write to one directory.
 const QUIET_LOOKS: u32 = 3;
 
 /// Rule that decides when a file is complete.
@@ -35,8 +35,8 @@ const QUIET_LOOKS: u32 = 3;
 pub(crate) enum Complete {
     /// A file is complete as soon as it exists: mail is moved into its directory atomically.
     AtOnce,
-    /// A file is complete once a later file exists, as with `tcpdump -G` and `-C`, and the file has not changed for a
-    /// while. The last file is complete at the end.
+    /// A file is complete once a newer one exists (as with `tcpdump -G` or `-C`) and it has not changed for a while
+    /// itself. After Ctrl-C, the newest file is complete, too.
     ByRotation,
 }
 
@@ -45,12 +45,12 @@ pub(crate) enum Complete {
 pub(crate) enum News<'n> {
     /// A new, complete file.
     File(&'n Path),
-    /// No more files for now. Sent once a second.
+    /// All new files have been passed on. Sent once a second.
     Idle,
 }
 
-/// Calls `work` with every file that appears in `folders`, oldest first, until Ctrl-C, and then with the
-/// remaining ones.
+/// Calls `work` with every file that appears in `folders`, oldest first, until Ctrl-C. Then calls it with the files
+/// that are left.
 pub(crate) fn for_each(
     folders: &[PathBuf],
     complete: Complete,
@@ -59,8 +59,8 @@ pub(crate) fn for_each(
     for_each_since(RecordedFiles::default(), folders, complete, |news, _| work(news)).map(drop)
 }
 
-/// Calls `work` like [`for_each`], but only with files that are not in the list `taken`. Returns the updated list,
-/// which `work` also receives.
+/// Like [`for_each`], but skips the files in the list `taken`. `work` also receives this list as it grows, and the
+/// final list is returned.
 pub(crate) fn for_each_since(
     taken: RecordedFiles,
     folders: &[PathBuf],
@@ -86,7 +86,7 @@ pub(crate) fn for_each_since(
         follower.taken.insert(file.stamp);
     }
     if stop::is_late() {
-        complain("not all files were read in time; the next run reads the rest");
+        complain("stopped before all files were read; the next run reads the rest");
     }
     Ok(follower.taken)
 }
@@ -98,7 +98,7 @@ struct Follower {
     taken: RecordedFiles,
     /// Number of consecutive polls in which a file was unchanged.
     looks: BTreeMap<Stamp, u32>,
-    /// Last error reported about the directories.
+    /// Last error that was reported for the directories.
     told: Option<String>,
 }
 
@@ -142,7 +142,7 @@ impl Follower {
         self.looks = there;
         self.tell(fault);
         ready.sort();
-        // A message that is moved during the poll is found in both places.
+        // A message that moves during the poll is found in both places.
         let mut given = BTreeSet::new();
         ready.retain(|file| !self.taken.contains(&file.stamp) && given.insert(file.stamp));
         ready
@@ -157,9 +157,9 @@ impl Follower {
     }
 }
 
-/// Returns the directories with the files: two for a Maildir.
+/// Returns the directories that contain the files: two for a Maildir.
 fn parts(folder: &Path) -> Vec<PathBuf> {
-    // Messages move from new to cur, so polling in this order misses none.
+    // Messages move from `new` to `cur`, so polling in this order misses none.
     let parts = ["new", "cur"].map(|name| folder.join(name));
     if parts.iter().all(|part| part.is_dir()) { parts.to_vec() } else { vec![folder.to_owned()] }
 }
@@ -188,7 +188,7 @@ fn files(folder: &Path) -> io::Result<Vec<Found>> {
 mod tests {
     use super::*;
 
-    /// Creates a folder with files, each a second newer than the one before.
+    /// Creates a folder with files, each one second newer than the one before.
     fn folder(names: &[&str]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         names.iter().zip(0..).for_each(|(name, second)| add(folder.path(), name, second));
@@ -215,7 +215,7 @@ mod tests {
         found.into_iter().map(take).collect()
     }
 
-    /// Returns the complete files after the quiet time.
+    /// Returns the files that are complete once nothing has changed for long enough.
     fn look_for_long(follower: &mut Follower) -> Vec<String> {
         (0..QUIET_LOOKS).flat_map(|_| look(follower, Complete::ByRotation)).collect()
     }
@@ -246,7 +246,7 @@ mod tests {
         let folder = folder(&["1", "2"]);
         let mut follower = follower(&folder);
         for second in 0..10 {
-            // Two programs write to both files.
+            // Two programs are writing, one to each file.
             add(folder.path(), "1", 100 + second);
             add(folder.path(), "2", 101 + second);
             assert!(look(&mut follower, Complete::ByRotation).is_empty());

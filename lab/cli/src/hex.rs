@@ -6,7 +6,7 @@ pub(crate) fn from_hex(text: &str) -> Result<Vec<u8>, String> {
     let nibble = |char: char| char.to_digit(16).ok_or_else(|| format!("'{char}' is not a hexadecimal digit"));
     let (pairs, rest) = digits.as_chunks::<2>();
     if !rest.is_empty() {
-        return Err("expected pairs of hexadecimal digits, but one digit is left over".to_owned());
+        return Err("odd number of hexadecimal digits".to_owned());
     }
     pairs.iter().map(|&[high, low]| Ok((nibble(high)? << 4 | nibble(low)?) as u8)).collect()
 }

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use bruit_console::{Failure, completions, man, program};
 use clap::{CommandFactory as _, Parser, Subcommand};
 
-/// Tools for research and analysis: simulation study, captures and mail, near replicas
+/// Run the simulation study, and analyse captures and mail
 #[derive(Debug, Parser)]
 #[command(name = "bruit-lab", version, arg_required_else_help = true)]
 struct LabArgs {

@@ -1,7 +1,7 @@
 //! `bruit-lab map`: builds and queries map files, which store a value for each key of a list.
 //!
-//! The file format is in [`bruit_structures::map`]. This module handles arguments, output and file
-//! replacement. A command that fails leaves its files unchanged.
+//! The file format is in [`bruit_structures::map`]. This module handles arguments and output, and replaces files. A
+//! command that fails leaves its files unchanged.
 
 mod build;
 mod change;
@@ -16,11 +16,11 @@ use std::process::ExitCode;
 use bruit_console::Failure;
 
 const AFTER_HELP: &str = "\
-A map returns values for the keys it was built with, and false positives at the given rate for others. It does \
-not contain the keys themselves. To change the set of keys, build another map.
+A map returns the value of each key it was built with. For other keys it returns false positives at the given \
+rate. It does not contain the keys themselves. To change the set of keys, build another map.
 
 A map file contains the secret key that its keys are hashed with. Anyone who has the file can query it and \
-test which keys it was built with: keep it secret if that matters.
+test whether it was built with a given key: keep it secret if that matters.
 
 A line is a key, a tab and a whole number, or a key alone.
 
@@ -54,8 +54,8 @@ enum Verb {
     /// Change the value of a key in a map created with --mutable
     ///
     /// A map contains no keys, so it cannot verify that a key is one of its own. A key that it was not built with, such
-    /// as a mistyped one, is rejected, unless it is a false positive; 'bruit-lab map info' prints the rate. For a false
-    /// positive, either nothing or the value of another key changes, without an error.
+    /// as a mistyped one, is rejected, unless it is a false positive ('bruit-lab map info' prints the rate). In that
+    /// case there is no error, and the value of another key may change.
     #[command(after_help = "Example:\n  bruit-lab map set flags.map 'free money' 3")]
     Set(change::MapSetArgs),
     /// Show the kind, size and error rate of a map
@@ -72,6 +72,6 @@ pub(crate) fn run(arguments: &MapArgs, output: &mut impl Write) -> Result<ExitCo
         Verb::Info(arguments) => info::run(arguments, output).map(done),
     };
     let flushed = output.flush().map_err(Failure::from);
-    // Exit code 1 means "no key has a value", so every error is 2.
+    // Every error exits with 2, because 1 means "no key has a value".
     outcome.and_then(|code| flushed.map(|()| code)).map_err(Failure::as_usage_error)
 }

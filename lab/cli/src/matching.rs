@@ -1,6 +1,6 @@
-//! `bruit-lab match`: finds the reports that a message is a near replica of, using the server's index.
+//! `bruit-lab match`: finds reported messages that a message is a near replica of. Uses the same index as the server.
 //!
-//! Input and output are lines of text, so that any benchmark can drive the program.
+//! Input and output are lines of text, so that any benchmark program can use it.
 
 use std::fs;
 use std::io::{BufWriter, Read as _, Write};
@@ -26,9 +26,9 @@ const JOBS_BYTES_MAX: u64 = 256 << 20;
 const AFTER_HELP: &str = "\
 JOBS has one line per message: an action and a path, separated by a tab. Actions are executed in order:
   report   the message was reported as spam
-  ham      the message is good; text that occurs in two different good messages no longer counts
-  revoke   the message is good after all; none of its text counts any more
-  query    print the path, a tab, and the paths of the reports it is a near replica of, separated by commas
+  ham      the message is good; text found in two different good messages is ignored from then on
+  revoke   the message is good after all; all of its text is ignored from then on
+  query    print the path, a tab, and the paths of the matching reports, separated by commas
 Unreadable messages are reported on standard error and skipped. Use --json if paths contain commas.
 
 Exit codes:
@@ -37,7 +37,7 @@ Exit codes:
 
 Examples:
   bruit-lab match jobs.tsv                 answer every query line
-  bruit-lab match --pairs pairs.tsv        for lines of two paths: 1 if the second matches a report of the first
+  bruit-lab match --pairs pairs.tsv        lines of two paths: is the second a replica of the first (1 or 0)?
   printf 'report\\tspam.eml\\nquery\\tnew.eml\\n' | bruit-lab match -";
 
 /// Arguments of `bruit-lab match`.
@@ -48,15 +48,15 @@ pub(crate) struct MatchArgs {
     #[arg(value_name = "JOBS")]
     jobs: PathBuf,
 
-    /// Read pairs of paths, each compared separately
+    /// Read pairs of paths, and compare each pair on its own
     #[arg(long)]
     pairs: bool,
 
-    /// Key used to hash features, for example a realm's key; 32 hexadecimal digits [default: zeros]
+    /// Key for hashing features, such as a realm's key, as 32 hexadecimal digits [default: zeros]
     #[arg(long, value_name = "HEX", value_parser = parse_key)]
     key: Option<[u8; 16]>,
 
-    /// Print only close replicas, which a server classifies as spam by their text alone
+    /// Print only close replicas: those that a server classifies as spam because of their text alone
     #[arg(long)]
     close: bool,
 
@@ -70,7 +70,7 @@ pub(crate) struct MatchArgs {
 }
 
 impl MatchArgs {
-    /// Returns true if a replica is as close as the options require.
+    /// Returns true if a replica is close enough for the options.
     fn counts(&self, found: &TextMatch) -> bool {
         !self.close || found.is_close()
     }
@@ -129,7 +129,7 @@ fn answer_jobs(
         };
         match job.action {
             Action::Report => reports.push((replicas.report(&features), job.path)),
-            // The index was created with room for all these messages, so neither call fails.
+            // Neither call fails, because the index was created with room for all these messages.
             Action::Ham => replicas.learn_good(&features).unwrap_or_default(),
             Action::Revoke => replicas.revoke(&features).unwrap_or_default(),
             Action::Query => {
@@ -147,7 +147,7 @@ fn answer_jobs(
     Ok(code)
 }
 
-/// Returns the path of a report by its owner. Owners are numbered in order.
+/// Returns the path of the report with this owner number. Owners are numbered in the order of the reports.
 fn path_of<'j>(reports: &[(Owner, &'j str)], owner: Owner) -> Option<&'j str> {
     let at = reports.binary_search_by_key(&owner, |(owner, _)| *owner).ok()?;
     Some(reports[at].1)
@@ -166,7 +166,7 @@ fn summarise(replicas: &Replicas, reports: &[(Owner, &str)]) {
     let stored = |owner: &Owner| replicas.record_of(*owner).map_or(0, |stored| stored.total());
     let features: u64 = reports.iter().map(|(owner, _)| stored(owner)).sum();
     let per_report = |total: f64| total / reports.len().max(1) as f64;
-    // Failing to print the summary is not an error.
+    // The result does not depend on the summary, so a failure to print it is ignored.
     let _ = writeln!(
         std::io::stderr(),
         "{} reports, {:.1} features and {:.1} bytes each; {:.1} % of the slots in use",
@@ -187,7 +187,7 @@ fn answer_pairs(
     let bar = progress::of_messages(pairs.len() as u64);
     for (report, query) in pairs {
         let mut replicas = Replicas::new(key.clone(), 1, 0);
-        // A missing answer would shift all later ones to the wrong line.
+        // Without an answer here, every later answer would be on the wrong line.
         let read = |path: &str| read_features(Path::new(path)).map_err(Failure::BadInput);
         replicas.report(&read(report)?);
         let is_matched = replicas.check(&read(query)?, &mut scratch).iter().any(|found| arguments.counts(found));
@@ -223,7 +223,7 @@ fn read_jobs(path: &Path) -> Result<String, Failure> {
     };
     match read {
         Ok(_) if text.len() as u64 > JOBS_BYTES_MAX => {
-            Err(Failure::BadInput(format!("{} has more than 256 MiB of jobs", path.display())))
+            Err(Failure::BadInput(format!("{} is longer than 256 MiB", path.display())))
         }
         Ok(_) => Ok(text),
         Err(error) => Err(Failure::BadInput(format!("failed to read the job file {}: {error}", path.display()))),
@@ -261,11 +261,11 @@ fn parse_pairs(text: &str) -> Result<Vec<(&str, &str)>, Failure> {
 
 fn bad_line(at: usize, line: &str, expected: &str) -> Failure {
     let shown: String = line.chars().take(60).collect();
-    Failure::BadInput(format!("line {} of the jobs: expected {expected}, found {shown:?}", at + 1))
+    Failure::BadInput(format!("line {}: expected {expected}, found {shown:?}", at + 1))
 }
 
 fn parse_key(text: &str) -> Result<[u8; 16], String> {
     let is_key = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
     let value = u128::from_str_radix(text, 16).ok().filter(|_| is_key);
-    value.map(u128::to_be_bytes).ok_or_else(|| "a key has 32 hexadecimal digits".to_owned())
+    value.map(u128::to_be_bytes).ok_or_else(|| "expected 32 hexadecimal digits".to_owned())
 }

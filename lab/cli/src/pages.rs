@@ -23,8 +23,9 @@ pub(crate) enum Outcome {
     Fault(String),
 }
 
-/// Calls `work` with the content of every page that overlaps `window`, and with a progress bar to suspend while
-/// printing. A page that was deleted after the directory was listed is not an error: it made room for a newer one.
+/// Calls `work` with the content of every page that overlaps `window`. Also passes the progress bar, which must be
+/// suspended while printing. A page that was deleted after the directory was listed is not an error: it made room for a
+/// newer one.
 pub(crate) fn for_each(
     pages: &Pages,
     window: Span,
@@ -52,7 +53,7 @@ pub(crate) fn for_each(
     Ok(read)
 }
 
-/// Returns the span of all pages in a list.
+/// Returns the span from the first page of a list to the last.
 pub(crate) fn whole_span(list: &[PageName]) -> Option<Span> {
     let from = list.iter().map(|page| page.span.from).min()?;
     let to = list.iter().map(|page| page.span.to).max()?;

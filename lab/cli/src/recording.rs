@@ -1,6 +1,6 @@
-//! Shared code of the verbs that record: reading packets and messages, following directories, and stopping.
+//! Shared code of the verbs that record. Reads packets and messages, follows directories, and stops on Ctrl-C.
 //!
-//! The data of a recording is always written, even if Ctrl-C or an error ends it.
+//! Recorded data is always written, even if the run ends with Ctrl-C or an error.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use bruit_console::mailbox::{self, Message, StandardInput};
 use bruit_console::quantity::counted;
 use bruit_console::terminal::{complain, printable};
 
-/// File in the directory of pages that lists the files already recorded by --follow.
+/// List of the files already recorded by --follow. It is stored in the directory of pages.
 const TAKEN_LIST: &str = "followed.bruit";
 
-/// Maximum number of seconds by which a timestamp may be in the future. The clocks and time zones of others may be
+/// Maximum number of seconds that a timestamp may be in the future. Clocks and time zones of other machines may be
 /// wrong.
 const AHEAD_SECONDS: u64 = 86_400;
 
@@ -28,7 +28,8 @@ const NANOSECONDS_PER_SECOND: Nanoseconds = 1_000_000_000;
 
 /// A verb that records packets or messages.
 pub(crate) trait Recording {
-    /// Records a frame captured at `second`, and writes pages that ended before it, because a pipe may run for weeks.
+    /// Records a frame captured at `second`, and writes pages that ended before then. A pipe may run for weeks, so
+    /// pages cannot wait for its end.
     fn take_frame(&mut self, second: u64, frame: &Frame<'_>) -> Result<(), Failure>;
     /// Records a message.
     fn take_message(&mut self, message: &Message<'_>) -> Result<(), Failure>;
@@ -66,7 +67,7 @@ pub(crate) const fn thing(is_mail: bool) -> &'static str {
     if is_mail { "message" } else { "packet" }
 }
 
-/// Records all inputs, writes the data even after an error, and prints a summary. Returns the first error.
+/// Records all inputs, writes the data (even after an error), and prints a summary. Returns the first error.
 pub(crate) fn run(
     inputs: &Inputs<'_>,
     recording: &mut impl Recording,
@@ -117,7 +118,7 @@ impl<R: Recording> Session<'_, R> {
         let complete = if inputs.is_mail { Complete::AtOnce } else { Complete::ByRotation };
         let list = inputs.folder.join(TAKEN_LIST);
         let before = RecordedFiles::load(&list).unwrap_or_else(|error| {
-            self.fault(&format!("{}: {error}; all files are read again", list.display()));
+            self.fault(&format!("{}: {error}; reading all files again", list.display()));
             RecordedFiles::default()
         });
         let mut saved = before.clone();
@@ -144,7 +145,7 @@ impl<R: Recording> Session<'_, R> {
         Ok(output.flush()?)
     }
 
-    /// Records files. A truncated file is recorded up to its end, and reported.
+    /// Records files. Of a truncated file, the part that exists is recorded, and the truncation is reported.
     fn take(&mut self, paths: &[PathBuf]) -> Result<(), Failure> {
         if self.inputs.is_mail {
             return mailbox::for_each(paths, StandardInput::Mailbox, |item, bar| match item {
@@ -183,7 +184,7 @@ impl<R: Recording> Session<'_, R> {
     }
 }
 
-/// Limit for timestamps: those more than a day in the future are rejected, because senders can forge them.
+/// Rejects timestamps more than a day in the future. Senders can forge them.
 #[derive(Debug, Default)]
 pub(crate) struct Horizon {
     latest: u64,
@@ -197,7 +198,7 @@ impl Horizon {
         self.takes_at(second, || date::now().0)
     }
 
-    /// Reads the clock only for a timestamp beyond the last limit.
+    /// Like [`Self::takes`], with a given clock. Reads it only for timestamps beyond the last limit.
     fn takes_at(&mut self, second: u64, now: impl FnOnce() -> u64) -> bool {
         if second > self.latest {
             self.latest = now().saturating_add(AHEAD_SECONDS);
@@ -217,7 +218,7 @@ mod tests {
         let mut horizon = Horizon::default();
         assert!(horizon.takes_at(100 + AHEAD_SECONDS, || 100) && !horizon.takes_at(101 + AHEAD_SECONDS, || 100));
         assert!(!horizon.takes_at(u64::MAX, || 100) && horizon.takes_at(0, || 100));
-        assert!(horizon.takes_at(101 + AHEAD_SECONDS, || 101), "time goes on");
+        assert!(horizon.takes_at(101 + AHEAD_SECONDS, || 101), "the limit advances with the clock");
         assert_eq!(horizon.untimely, 2);
     }
 }

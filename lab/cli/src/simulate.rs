@@ -1,6 +1,6 @@
 //! `bruit-lab simulate`: runs the paper's simulation study, and custom simulations.
 //!
-//! [`bruit_simulation`] computes the results; this module handles arguments, progress and output.
+//! [`bruit_simulation`] computes the results; this module handles arguments, progress bars and output.
 
 mod csv;
 mod custom;
@@ -26,8 +26,8 @@ Examples:
   bruit-lab simulate --experiment 3 --rounds 100        one experiment, quickly
   bruit-lab simulate --csv results.csv --plots plots    save tables and plots
   bruit-lab simulate custom --counts zipf:1.1 --threshold 20
-                                                        how often is a count of 20 false?
-  bruit-lab simulate custom --servers 10                the accuracy after merging ten servers
+                                                        how often a count of 20 is false
+  bruit-lab simulate custom --servers 10                accuracy after merging ten servers
 
 Ctrl-C stops a run after the current rounds, prints their results, writes no file and exits with code 130; a \
 second Ctrl-C exits at once.";
@@ -45,7 +45,7 @@ pub(crate) struct SimulateArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// Simulate a filter of any shape with custom traffic
+    /// Simulate a filter of any shape with any traffic
     Custom(custom::SimulateCustomArgs),
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &SimulateArgs, output: &mut impl Write) -> Result<E
     }
 }
 
-/// Arguments of both kinds of simulation.
+/// Arguments common to the study and to custom simulations.
 #[derive(Debug, clap::Args)]
 struct CommonArgs {
     /// Seed of all random choices; the same seed gives the same output
@@ -99,9 +99,9 @@ enum Hash {
     Polynomial,
     /// Keyed fingerprints, as used in production
     Fingerprint,
-    /// MD5 of the key, mapped to each of k partitions, as proposed in §3 of the paper
+    /// One MD5 of the key, with a position in each of k partitions, as proposed in §3 of the paper
     RemappedDigest,
-    /// MD5 of the key and the number of the function, as in the survey's slides
+    /// One MD5 per hash function, of the key and the function's number, as in the survey's slides
     IndexedDigest,
 }
 

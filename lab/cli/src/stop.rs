@@ -1,8 +1,8 @@
 //! Handles Ctrl-C and termination signals for verbs that record.
 //!
-//! After the first signal, reading continues for [`GRACE`], so that the last buffer of a pipe arrives: the
-//! program that writes it was interrupted too. Then the recorded data is written. A second signal before
-//! that exits at once.
+//! After the first signal, reading continues for [`GRACE`], so that the last buffer of a pipe arrives: the same Ctrl-C
+//! also interrupts the program that writes to the pipe. Then the recorded data is written. A second signal before that
+//! exits at once.
 
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +40,7 @@ pub(crate) fn watch() -> Result<(), Failure> {
     if IS_WATCHED.swap(true, Ordering::Relaxed) {
         return Ok(());
     }
-    ctrlc::set_handler(ask).context("failed to watch for Ctrl-C").map_err(Failure::Other)
+    ctrlc::set_handler(ask).context("failed to install the Ctrl-C handler").map_err(Failure::Other)
 }
 
 /// Ignores signals from now on, while the recorded data is written.
@@ -53,12 +53,12 @@ pub(crate) fn is_over() -> bool {
     STOP.is_asked.load(Ordering::Relaxed) && asked_at().is_some_and(|at| at.elapsed() >= GRACE)
 }
 
-/// Returns true if so much time has passed since a signal that the remaining files must wait for the next run.
+/// Returns true if more than [`LATE`] has passed since a signal. The remaining files must then wait for the next run.
 pub(crate) fn is_late() -> bool {
     STOP.is_asked.load(Ordering::Relaxed) && asked_at().is_some_and(|at| at.elapsed() >= LATE)
 }
 
-/// Waits for a signal, at most for `time`. Returns true if there was one.
+/// Waits up to `time` for a signal. Returns true if one was received.
 pub(crate) fn wait(time: Duration) -> bool {
     let at = STOP.at.lock().unwrap_or_else(PoisonError::into_inner);
     let waited = STOP.asked.wait_timeout_while(at, time, |at| at.is_none());

@@ -1,4 +1,4 @@
-//! `bruit-lab attribute` as an analyst runs it: captures and mail are the input, carriers the output.
+//! Tests of `bruit-lab attribute` on the command line: it reads captures and mail, and prints who carried an excerpt.
 
 mod common;
 
@@ -13,7 +13,7 @@ use common::{Folder, json, lab, printed, refused};
 const EXCERPT: &str =
     "This program must not be run in a mailbox, and nobody should answer to it; 96 bytes are enough, are they";
 
-/// Creates a folder with `capture`, in which two packets carry the excerpt. Also returns the expected results.
+/// Creates a folder with `capture`, a file in which two packets carry the excerpt. Also returns the expected results.
 fn with_capture() -> (Folder, Truth) {
     let folder = Folder::new();
     let plant = |packet, offset| Plant { packet, offset, excerpt: EXCERPT.into() };
@@ -24,7 +24,7 @@ fn with_capture() -> (Folder, Truth) {
     (folder, truth)
 }
 
-/// Creates the same folder as [`with_capture`], and builds `pages` from the capture.
+/// Like [`with_capture`], but also builds `pages` from the capture.
 fn with_pages() -> (Folder, Truth) {
     let (folder, truth) = with_capture();
     printed(&["attribute", "build", &path(&folder, "capture"), "-o", &path(&folder, "pages")]);
@@ -66,7 +66,7 @@ fn those_who_carried_an_excerpt_are_named_with_time_and_confidence() {
     }
     assert!(
         text.contains(" from byte 10 on (bytes 22 to 85 of 104 compared)"),
-        "the offset of the excerpt, not of a block: {text}"
+        "expected the offset of the excerpt, not of a block: {text}"
     );
     assert!(text.contains(" from byte 300 on (bytes 20 to 83 of 104 compared)"), "{text}");
 }
@@ -95,8 +95,8 @@ fn what_nobody_carried_is_not_found_and_the_exit_code_says_so() {
     assert_eq!((output.status.code(), &output.stdout[..]), (Some(1), &b"not found in 1 page\n"[..]));
 }
 
-/// Regression test: an excerpt that had been carried was reported as "not found" if fewer than two of its blocks were
-/// complete.
+/// Regression test: if an excerpt contained fewer than two whole blocks, it was reported as "not found" although
+/// packets had carried it.
 #[test]
 fn an_excerpt_too_short_to_tell_is_never_reported_as_absent() {
     let (folder, _) = with_pages();
@@ -108,7 +108,7 @@ fn an_excerpt_too_short_to_tell_is_never_reported_as_absent() {
         assert_eq!(value["bytes_to_tell"], 95, "{value}");
         (value["verdict"].as_str().unwrap().to_owned(), output.status.code().unwrap())
     };
-    // Packets carry every prefix of the excerpt. A prefix of at least 95 bytes is found; a shorter one may be too
+    // The packets carry every prefix of the excerpt. A prefix of 95 bytes or more is found; a shorter one may be too
     // short.
     let mut short = 0;
     for bytes in [1, 40, 63, 64, 70, 94, 95, EXCERPT.len()] {
@@ -122,13 +122,13 @@ fn an_excerpt_too_short_to_tell_is_never_reported_as_absent() {
         }
     }
     assert!(short > 0, "some excerpts of 64 to 94 bytes are too short to tell");
-    // Further carriers of an excerpt that is found may be missing from the result.
+    // If a short excerpt is found, some of its carriers may still be missing.
     let found = printed(&["attribute", "query", &pages, "--text", &EXCERPT[..94]]);
     let note = "the excerpt is shorter than 95 bytes: others may have carried it without being found\n";
     assert!(found.ends_with(note), "{found}");
     let found = json(&["attribute", "query", &pages, "--text", &EXCERPT[..95], "--json"]);
     assert_eq!(found["is_long_enough"], true);
-    // An excerpt that no packet carries is reported as absent if it has at least 95 bytes.
+    // An excerpt that no packet carries is reported as not found if it is at least 95 bytes long.
     let never = "never seen in any of these packets, ".repeat(3);
     assert_eq!(verdict(&never[..94]), ("too_short".to_owned(), 3));
     assert_eq!(verdict(&never[..95]), ("not_found".to_owned(), 1));
@@ -152,7 +152,7 @@ fn several_directories_are_asked_at_once() {
     assert_eq!((found.len(), &found[0]["directory"]), (1, &pages.clone().into()));
     let text = printed(&["attribute", "query", &other, &pages, "--text", EXCERPT]);
     assert!(text.starts_with(&format!("{pages}: 2023-11-14 22:10:00 to 22:19:59: all of it")), "{text}");
-    // With blocks of 16 bytes, 47 bytes are enough for a result; with blocks of 32 bytes, they are not.
+    // With 16-byte blocks, 47 bytes are enough for a result; with 32-byte blocks, they are not.
     let output = lab(&["attribute", "query", &other, &pages, "--text", &"x".repeat(50)]);
     assert_eq!(output.status.code(), Some(3));
     let output = lab(&["attribute", "query", &other, "--text", &"x".repeat(47)]);
@@ -160,8 +160,8 @@ fn several_directories_are_asked_at_once() {
     assert!(refused(&["attribute", "query", &pages, "nowhere", "--text", EXCERPT]).contains("nowhere"));
 }
 
-/// Regression test: the command in the help and in docs/survey failed, because a day of packets exceeds the default of
-/// `--disk`.
+/// Regression test: the command in the help and in docs/survey failed, because a day of packets needs more than the
+/// default `--disk`.
 #[test]
 fn mail_is_recorded_in_pages_of_a_day_with_the_default_disk() {
     let folder = Folder::new();
@@ -182,7 +182,8 @@ fn no_more_than_chance_shows_is_not_found_and_told_as_doubt() {
     traffic.write(&mut file).unwrap();
     folder.write("capture", file);
     let (capture, pages) = (path(&folder, "capture"), path(&folder, "pages"));
-    // With 0.7 MB for 600,000 blocks, false hits occur: for any text, two consecutive blocks match some pair of hosts.
+    // With 0.7 MB for 600,000 blocks, there are false hits: any two consecutive blocks of any text match some pair of
+    // hosts.
     printed(&["attribute", "build", &capture, "-o", &pages, "--bytes-per-hour", "4M"]);
     let query = |text: &str, more: &[&str]| lab(&[&["attribute", "query", &pages, "--text", text], more].concat());
     let never = &EXCERPT[..64];
@@ -252,7 +253,7 @@ fn told_payloads(value: &serde_json::Value) -> u64 {
     ["payloads", "short_payloads"].iter().map(|name| value[name].as_u64().unwrap()).sum()
 }
 
-/// Returns true if a file is a page, and not the marker of the directory.
+/// Returns true if a file is a page, false if it is the directory's marker file.
 fn is_page(path: &std::path::Path) -> bool {
     path.extension().is_some_and(|extension| extension == "page")
 }
@@ -343,7 +344,7 @@ fn a_directory_is_followed_until_the_program_is_asked_to_end_and_the_output_is_o
 fn packets_that_the_capture_cut_are_told() {
     let (folder, _) = with_capture();
     let mut capture = fs::read(folder.path("capture")).unwrap();
-    // The length on the wire, in the header of the first frame, after the header of the file.
+    // Position of the length on the wire: it is in the header of the first frame, after the file header.
     let length = u32::from_le_bytes(capture[36..40].try_into().unwrap());
     capture[36..40].copy_from_slice(&(length + 100).to_le_bytes());
     folder.write("cut", capture);
@@ -375,7 +376,7 @@ fn what_cannot_be_done_is_told_in_one_line() {
     assert!(build(&[&pages, "--bytes-per-hour", "1k"]).contains("allow more bytes per hour"));
     let small = path(&folder, "small");
     assert!(build(&[&small, "--disk", "8M"]).contains("--disk: a page needs 1118"));
-    assert!(!folder.path("small").exists(), "the check comes before the directory is created");
+    assert!(!folder.path("small").exists(), "the arguments are checked before the directory is created");
     folder.write("file", "x");
     assert!(build(&[&path(&folder, "file")]).contains("file"));
     assert!(refused(&["attribute", "info", &path(&folder, "nothing")]).contains("not a directory of pages"));

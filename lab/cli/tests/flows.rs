@@ -141,7 +141,8 @@ fn counters_are_saved_merged_and_asked_later() {
     flows(&["--key", "source", "--memory", "4M", &file("monday.pcap"), "--save", &one]);
     let counted = flows(&["--like", &one, &file("tuesday.pcap"), "--save", &two]);
     assert_eq!((&counted["key"], &counted["packets"]), (&"source".into(), &20_000.into()));
-    // A saved file gives the same result as the counter, and two files the same as one counter of all packets.
+    // A saved file gives the same result as the counter itself. Two files together give the same result as one counter
+    // of all packets.
     assert_eq!(flows(&[&two])["flows"], counted["flows"]);
     let merged = flows(&[&one, &two, "--save", &both]);
     assert_eq!(merged["packets"], 40_000);
@@ -179,7 +180,7 @@ fn counters_that_cannot_be_merged_or_read_are_refused() {
         saved
     };
     let (ours, theirs, by_source) = (save("ours", &[]), save("theirs", &[]), save("by-source", &["--key", "source"]));
-    assert!(refused(&["flows", &ours, &theirs]).contains("theirs: counted under another secret"));
+    assert!(refused(&["flows", &ours, &theirs]).contains("theirs: counted with another secret"));
     assert!(refused(&["flows", &ours, &by_source]).contains("counted by source, expected source,destination"));
     assert!(refused(&["flows", &ours, "--exact"]).contains("--exact cannot be used with saved counters"));
     assert!(refused(&["flows", &ours, "--key", "source"]).contains("--key cannot be used with saved counters"));
@@ -233,7 +234,7 @@ fn what_cannot_be_read_is_told_and_the_rest_is_counted() {
     for (name, packets, complaint) in [
         ("cut.pcap", 8, "cut.pcap: truncated: the part at byte 544 is incomplete\n"),
         ("letter", 0, "letter: neither pcap nor pcapng (compressed captures must be decompressed first)\n"),
-        ("long.pcap", 0, "long.pcap: the frame at byte 24 has 4294967295 bytes, more than the limit of 262144\n"),
+        ("long.pcap", 0, "long.pcap: the frame at byte 24 is 4294967295 bytes long, over the limit of 262144\n"),
         ("missing", 0, "missing: No such file or directory (os error 2)\n"),
     ] {
         let output = lab(&["flows", "--json", &path(&folder, name)]);

@@ -36,7 +36,7 @@ fn refused(folder: &Folder, arguments: &[&str], input: &[u8]) -> String {
     line
 }
 
-/// Creates a folder with `flags`, which has 1,000 lines of keys and values, and with `flags.map`, built from it.
+/// Creates a folder with `flags`, a file of 1,000 keys and values, and `flags.map`, built from it.
 fn small(options: &[&str]) -> (Folder, String) {
     let folder = Folder::new();
     let lines: String = (0..1000).map(|i| format!("key {i}\t{}\n", i % 37)).collect();
@@ -96,7 +96,7 @@ fn values_of_a_mutable_map_can_be_changed_and_its_keys_cannot() {
     );
     let before = folder.read("flags.map");
     let foreign = map_with(&folder, &["set", "flags.map", "no key", "1"], b"");
-    let line = "bruit-lab: flags.map: the map was not built with this key, so the key cannot have a value\n";
+    let line = "bruit-lab: flags.map: unknown key: the map was not built with it\n";
     assert_eq!((foreign.status.code(), String::from_utf8(foreign.stderr).unwrap()), (Some(1), line.to_owned()));
     let foreign = map_with(&folder, &["set", "flags.map", "no key", "1", "--json"], b"");
     let line = "{\"changed\":false,\"file\":\"flags.map\",\"key\":\"no key\",\"value\":1}\n";
@@ -142,7 +142,7 @@ fn a_file_without_keys_makes_a_map_of_every_kind() {
 #[test]
 fn an_output_that_may_not_be_replaced_is_refused_before_anything_is_read() {
     let (folder, _) = small(&[]);
-    // The input has a line that would be refused if it were read.
+    // The input contains a line that would be rejected if it were read.
     let told = refused(&folder, &["build", "-", "-o", "flags.map"], b"\t3\n");
     assert_eq!(told, "bruit-lab: flags.map: file exists; use --force to replace it\n");
 }
@@ -153,7 +153,7 @@ fn more_keys_than_there_is_memory_for_are_told_and_do_not_abort() {
     let folder = Folder::new();
     let lines: String = (0..3_000_000).map(|i| format!("{i}\n")).collect();
     folder.write("many", &lines);
-    // The first limit suffices to read some of the lines, the second to read all of them but not to build the map.
+    // With the first limit, not all lines can be read. With the second, all can be read, but the map cannot be built.
     for kilobytes in [80_000, 180_000] {
         let script = format!("ulimit -v {kilobytes} && exec \"$0\" map build many -o new");
         let mut command = Command::new("sh");
@@ -185,14 +185,11 @@ fn what_is_wrong_is_told_in_one_line() {
     let (folder, _) = small(&[]);
     let build = ["build", "-", "-o", "new"];
     for (input, line) in [
-        (
-            &b"a\t1\nb\n"[..],
-            "line 2: some keys have a value after a tab and some do not: give a value to all keys or to none",
-        ),
+        (&b"a\t1\nb\n"[..], "line 2: some keys have a value and some do not; give a value to all keys or to none"),
         (b"a\t1\na\t2\n", "a key has two values, 1 and 2"),
         (b"a\t+1\n", "line 1: expected a whole number from 0 to 4294967295 after the last tab"),
         (b"a\tx\n", "line 1: expected a whole number from 0 to 4294967295 after the last tab"),
-        (b"\n\t3\n", "line 2: there is no key before the tab"),
+        (b"\n\t3\n", "line 2: no key before the tab"),
     ] {
         let told = refused(&folder, &build, input);
         assert!(told.ends_with(&format!(": {line}\n")), "{told}");
@@ -203,7 +200,7 @@ fn what_is_wrong_is_told_in_one_line() {
     assert_eq!(told, "bruit-lab: flags: line 33: the value 32 does not fit in 5 bits\n");
     folder.write("unsure", "a\t1\n\nb\t2\na\t1\nb\t2\na\t3\n");
     let told = refused(&folder, &["build", "unsure", "-o", "new"], b"");
-    assert_eq!(told, "bruit-lab: unsure: line 6: the key 'a' has the value 3, but 1 in line 1\n");
+    assert_eq!(told, "bruit-lab: unsure: line 6: the key 'a' has the value 3 here, but 1 in line 1\n");
     let told = refused(&folder, &["build", "flags", "-o", "new", "--false-positives", "1e-10"], b"");
     assert!(told.contains("the false-positive rate must be between 2^-32 (2.33e-10) and 1, not 1e-10"), "{told}");
     let told = refused(&folder, &["get", "flags.map", "-", "key 1", "-"], b"");

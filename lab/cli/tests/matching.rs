@@ -1,4 +1,4 @@
-//! Tests of `bruit-lab match`: jobs are the input, answers the output.
+//! Tests of `bruit-lab match` on the command line: it reads jobs and prints answers.
 
 mod common;
 

@@ -19,7 +19,7 @@ fn tables_look_as_in_the_paper() {
     assert!(text.contains("\nExperiment 1: each key 20 times, in rounds; 4 rounds\n"));
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let rows: Vec<_> = text.lines().map(words).filter(|words| words.first().is_some_and(|w| w == "80K")).collect();
-    // The rows have the mean and deviation for each k in both extensions, and three reduction rates.
+    // Each extension has rows with a mean and a deviation for every k; the third table has three reduction rates.
     assert_eq!(rows.iter().map(Vec::len).collect::<Vec<_>>(), [7, 7, 4]);
     let number = |word: &str| word.parse::<f64>().unwrap();
     assert!((0.02..0.03).contains(&number(&rows[0][1])) && (0.004..0.008).contains(&number(&rows[1][1])));
@@ -50,7 +50,7 @@ fn csv_does_not_depend_on_the_number_of_threads() {
     let columns =
         "experiment,extension,m,k,rounds,mean,std_dev,distinct_mean,distinct_std_dev,reduction_rate,reduction_std_err";
     assert_eq!(text.lines().next(), Some(columns));
-    // Seven experiments have 9 configurations and one has 15, each in both extensions.
+    // Seven experiments have 9 configurations and one has 15. Each runs with both extensions.
     assert_eq!(text.lines().count(), 1 + 2 * (7 * 9 + 15));
     assert!(text.lines().skip(1).all(|line| line.split(',').count() == 11));
     assert!(text.lines().any(|line| line.starts_with("8,refined,640000,8,9,")));
@@ -89,7 +89,7 @@ fn the_compact_layout_counts_as_wide_cells_do_and_prints_both_memories() {
     }
     assert_eq!((&compact["low_bits"], &compact["chunk_cells"]), (&2.into(), &500.into()));
     let text = printed(&["simulate", "custom", "--layout", "compact", "--rounds", "2"]);
-    assert!(text.contains("cells of 3 bits and a flag, 13 high bits in a table for every 1,024 cells"), "{text}");
+    assert!(text.contains("cells of 3 bits and a flag, one table of 13-bit high parts per 1,024 cells"), "{text}");
     assert!(text.contains("\nmemory without room to grow "), "{text}");
 }
 
@@ -100,11 +100,11 @@ fn comparing_prints_the_papers_reduction_rates_with_their_errors_and_its_slip() 
     let row = |start: [&str; 2], theirs: &str| {
         let rows = text.lines().map(words);
         let mut rows = rows.filter(|words| words.len() >= 7 && words[..2] == start && words[4] == theirs);
-        rows.next().unwrap_or_else(|| panic!("{start:?} {theirs} is missing: {text}"))
+        rows.next().unwrap_or_else(|| panic!("missing: {start:?} {theirs}: {text}"))
     };
     let number = |word: &str| word.parse::<f64>().unwrap();
     let row_80 = row(["80K", "8"], "2.298");
-    // Both values are near 2.3. The error after forty rounds is about five times that after a thousand.
+    // Both values are close to 2.3. After forty rounds, the error is about five times as large as after a thousand.
     assert!((number(&row_80[2]) / 2.298 - 1.0).abs() < 0.1, "{row_80:?}");
     assert!((3.0..8.0).contains(&(number(&row_80[3]) / number(&row_80[5]))), "{row_80:?}");
     let slip = text.lines().position(|line| line.contains("  2.725 ")).unwrap();
@@ -190,11 +190,11 @@ fn bad_input_is_refused_before_any_work() {
         (&["--csv", slash], "x.csv/"),
         (&["--csv", broken], "broken"),
         (&["--csv", to_dir], "not a regular file"),
-        (&["--csv", "/dev/stdout"], "not a place for files"),
-        (&["--csv", both, "--plots", both], "the plots will be written there"),
-        (&["--csv", plot, "--plots", both], "the plots will be written there"),
+        (&["--csv", "/dev/stdout"], "results cannot be written to a device"),
+        (&["--csv", both, "--plots", both], "this is where the plots will be written"),
+        (&["--csv", plot, "--plots", both], "this is where the plots will be written"),
         (&["--csv", inside], "file/x"),
-        (&["--csv", dir.to_str().unwrap()], "not the name of a file"),
+        (&["--csv", dir.to_str().unwrap()], "not a file name"),
         (&["--plots", inside], "file/x"),
         (&["--plots", file.to_str().unwrap()], "file"),
         (&["--free-counts", "--one-draw"], "cannot be used with"),
@@ -202,7 +202,7 @@ fn bad_input_is_refused_before_any_work() {
         (&["--hash", "md5"], "md5"),
     ];
     for (arguments, what) in cases {
-        // With a million rounds, the program would not return if it started to simulate.
+        // With a million rounds, the program would run for hours if it started to simulate.
         let rounds: &[&str] = if arguments.contains(&"--rounds") { &[] } else { &["--rounds", "1000000"] };
         let line = refused(&[&["simulate"], *arguments, rounds].concat());
         assert!(line.contains(what), "{arguments:?}: {line}");
@@ -279,8 +279,8 @@ fn a_custom_run_refuses_what_it_cannot_do() {
         (&["--cell-bits", "17"], "from 1 to 16"),
         (&["--servers", "1001"], "from 1 to 1000"),
         (&["--counts", "normal:3"], "expected constant:20"),
-        (&["--counts", "uniform:5:2"], "not a range"),
-        (&["--threshold", "64"], "cells of 6 bits count up to 63"),
+        (&["--counts", "uniform:5:2"], "not a valid range"),
+        (&["--threshold", "64"], "cells of 6 bits count only up to 63"),
         (&["--m", "4G", "--servers", "100"], "memory"),
         (&["--keys", "10M", "--threads", "100"], "memory"),
         (&["--keys", "10M", "--counts", "constant:1000000", "--order", "runs"], "insertions"),
@@ -297,7 +297,7 @@ fn a_custom_run_refuses_what_it_cannot_do() {
     }
 }
 
-/// Starts `bruit-lab simulate` and waits until it handles Ctrl-C.
+/// Starts `bruit-lab simulate` and waits until its Ctrl-C handler is installed.
 fn start(arguments: &[&str], stderr: Stdio) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bruit-lab"));
     command.arg("simulate").args(arguments).stdout(Stdio::piped()).stderr(stderr);
@@ -309,7 +309,7 @@ fn start(arguments: &[&str], stderr: Stdio) -> Child {
         u64::from_str_radix(caught.trim(), 16).unwrap() & 1 << (Signal::SIGINT as u32 - 1) != 0
     };
     while !watches() {
-        assert_eq!(child.try_wait().unwrap(), None, "the program ended before it handled Ctrl-C");
+        assert_eq!(child.try_wait().unwrap(), None, "the program ended before its Ctrl-C handler was installed");
         std::thread::yield_now();
     }
     child
@@ -335,7 +335,7 @@ fn ctrl_c_ends_a_run_and_says_what_was_done() {
         "{line}"
     );
     assert_eq!(line.lines().count(), 1);
-    assert!(folder.names().is_empty(), "neither complete nor partial results are written");
+    assert!(folder.names().is_empty(), "no results are written, complete or partial");
 }
 
 #[test]

@@ -32,7 +32,7 @@ fn frame(number: u16, hops: u8) -> Vec<u8> {
     frame
 }
 
-/// Returns a capture of packets. The number of a packet is also its time in seconds.
+/// Returns a capture of packets. Each packet's number is also its time in seconds.
 fn capture(numbers: impl Iterator<Item = u16>, hops: u8) -> Vec<u8> {
     let mut writer = CaptureWriter::new(Vec::new()).unwrap();
     for number in numbers {
@@ -46,7 +46,7 @@ fn trace_with(folder: &Folder, words: &str, input: &[u8]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bruit-lab"));
     command.arg("trace").args(words.split_whitespace()).current_dir(folder.path(""));
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Ignore errors: a program that refuses its arguments does not read its input.
+    // Ignore errors: a program that rejects its arguments does not read its input.
     drop(child.stdin.take().unwrap().write_all(input));
     child.wait_with_output().unwrap()
 }
@@ -70,8 +70,8 @@ fn refused(folder: &Folder, words: &str) -> String {
     line
 }
 
-/// Creates the records of a network. Of 20 packets, the even ones went from edge-2 via core to edge-1, the odd ones
-/// from edge-3. edge-4 has recorded nothing.
+/// Creates the records of a network. 20 packets went via core to edge-1: the even ones from edge-2, the odd ones from
+/// edge-3. edge-4 has recorded nothing.
 fn network() -> Folder {
     let folder = Folder::new();
     folder.write("net.toml", TOPOLOGY);
@@ -92,7 +92,7 @@ fn a_packet_is_traced_from_the_victim_to_where_it_came_in() {
     let Flow { source, destination, protocol, .. } = Traffic::default().flow(10);
     let title = format!("packet {source} → {destination}, protocol {protocol}, 2023-11-14 22:13:30");
     assert!(text.starts_with(&format!("{title}\n\nrouter  hops  answer    pages  false positive  when\n")), "{text}");
-    // Compare all columns but the rate, which depends on the random key.
+    // Compare all columns except the rate, which depends on the random key.
     let row = |line: &str| [line.get(..29).unwrap(), line.get(45..).unwrap_or_default()].concat();
     let rows: Vec<String> = text.lines().skip(3).take(5).map(row).collect();
     let expected = [
@@ -106,8 +106,8 @@ fn a_packet_is_traced_from_the_victim_to_where_it_came_in() {
     assert!(text.contains("\n\npath: edge-2 → core → edge-1\nfalse sightings by routers: "), "{text}");
 }
 
-/// Returns a capture with this frame as the second. The frames before and after it are ten seconds away, so that the
-/// time in between counts as recorded.
+/// Returns a capture of three frames, with this frame in the middle. The others are ten seconds before and after it, so
+/// that the time in between counts as recorded.
 fn second(frame: &[u8]) -> Vec<u8> {
     let mut writer = CaptureWriter::new(Vec::new()).unwrap();
     for (second, frame) in [(START - 10, &self::frame(500, 0)[..]), (START, frame), (START + 10, &self::frame(501, 0))]
@@ -117,8 +117,8 @@ fn second(frame: &[u8]) -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// Creates the records of a packet: edge-2 and core see the frame `before`, and then edge-1 sees the frame `behind`.
-/// edge-3 has seen another packet.
+/// Creates the records of a packet that changes on its way: edge-2 and core see the frame `before`, then edge-1 sees
+/// the frame `behind`. edge-3 has seen another packet.
 fn rewriting_network(topology: &str, before: &[u8], behind: &[u8]) -> Folder {
     let folder = Folder::new();
     folder.write("net.toml", topology);
@@ -142,7 +142,7 @@ fn fragment_of(frame: &[u8]) -> Vec<u8> {
     fragment
 }
 
-/// Regression test: edge-1 has a fragment that core made of a packet from edge-2. The walk ended at edge-1, and edge-1
+/// Regression test: core fragments a packet from edge-2, and edge-1 sees a fragment. The walk ended at edge-1, which
 /// was reported as the origin.
 #[test]
 fn a_fragment_is_reported_as_not_traceable_and_its_path_is_never_closed() {
@@ -156,12 +156,12 @@ fn a_fragment_is_reported_as_not_traceable_and_its_path_is_never_closed() {
     let value: Value = serde_json::from_str(&printed(&folder, &format!("{query} --json"))).unwrap();
     assert_eq!((&value["is_trusted"], &value["untrusted"]["reason"]), (&false.into(), &"fragment".into()));
     assert_eq!((&value["paths"][0]["is_open"], &value["seen"]), (&true.into(), &true.into()), "{value}");
-    // If no router has seen a fragment, that proves nothing.
+    // Not finding a fragment anywhere proves nothing.
     let output = trace(&folder, "query --topology net.toml --packet edge-1.pcap --frame 2 --at edge-2");
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     let output = trace(&folder, "query --topology net.toml --packet edge-3.pcap --frame 2 --at edge-2");
     assert_eq!(output.status.code(), Some(1), "the answer for a whole packet is certain: {output:?}");
-    // A router that records fragments reports that.
+    // Recording prints how many fragments there were.
     let told = printed(&folder, "record edge-1.pcap --as edge-1 -o again");
     assert!(told.ends_with("1 packet not traceable to the origin (1 fragment)\n"), "{told}");
     let value: Value =
@@ -179,18 +179,18 @@ fn a_path_that_ends_beside_a_router_that_rewrites_packets_is_open() {
     let plain = complete_topology();
     let query = "query --topology net.toml --packet edge-1.pcap --frame 2 --at edge-1";
     let text = printed(&rewriting_network(&plain, &before, &behind), query);
-    assert!(text.contains("\npath: edge-1\n"), "the topology does not say that core translates: {text}");
+    assert!(text.contains("\npath: edge-1\n"), "without `rewrites`, the path ends at edge-1: {text}");
     let telling = plain.replace("pages = \"core\"", "pages = \"core\"\nrewrites = true");
     let folder = rewriting_network(&telling, &before, &behind);
     let text = printed(&folder, query);
-    let path = "path: … → edge-1 (it may have been another packet before core, which rewrites packets)";
+    let path = "path: … → edge-1 (it may have looked different before core, which rewrites packets)";
     assert!(text.contains(path), "{text}");
     let value: Value = serde_json::from_str(&printed(&folder, &format!("{query} --json"))).unwrap();
     let path = &value["paths"][0];
     assert_eq!((&path["is_open"], &path["may_be_rewritten_at"]), (&true.into(), &serde_json::json!(["core"])));
 }
 
-/// edge-1 has an ICMP error about a packet that came from edge-2 via core.
+/// edge-1 receives an ICMP error about a packet that came from edge-2 via core.
 #[test]
 fn the_packet_that_an_icmp_error_quotes_can_be_traced() {
     let cause = frame(7, 1);
@@ -204,7 +204,7 @@ fn the_packet_that_an_icmp_error_quotes_can_be_traced() {
     let query = "query --topology net.toml --packet error.pcap --frame 2 --at edge-1";
     let output = trace(&folder, query);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(3), "nobody recorded the error itself: {text}");
+    assert_eq!(output.status.code(), Some(3), "no router recorded the error itself: {text}");
     assert!(text.contains("it is an ICMP error: "), "{text}");
     let text = printed(&folder, &format!("{query} --quoted"));
     assert!(text.contains("\npath: edge-2 → core → edge-1\n"), "{text}");
@@ -247,7 +247,10 @@ fn a_path_says_from_where_else_it_may_have_come() {
     }
     let query = "query --topology net.toml --packet core.pcap --frame 6 --at core --within 1ms";
     let text = printed(&folder, query);
-    assert!(text.contains("\npath: … → core (it may have come from edge-1 or edge-4, which cannot tell)\n"), "{text}");
+    assert!(
+        text.contains("\npath: … → core (it may have come from edge-1 or edge-4, which has no record of that time)\n"),
+        "{text}"
+    );
     let value: Value = serde_json::from_str(&printed(&folder, &format!("{query} --json"))).unwrap();
     let from = ["edge-1", "edge-4"];
     let path =
@@ -317,7 +320,7 @@ fn a_capture_that_breaks_off_is_recorded_up_to_there_and_told() {
     let folder = Folder::new();
     let whole = capture(0..10, 0);
     folder.write("cut.pcap", &whole[..whole.len() - 5]);
-    folder.write("none.pcap", "this is no capture, but long enough to be one");
+    folder.write("none.pcap", "not a capture, but long enough to be one");
     let output = trace(&folder, "record none.pcap cut.pcap --as edge-1 -o pages");
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("edge-1: 9 packets in 1 page, "), "{output:?}");
@@ -397,7 +400,7 @@ fn what_was_followed_is_not_taken_again_by_the_next_run() {
     assert!(run().starts_with("captures/1: 20 packets\n"), "the file has grown");
 }
 
-/// Ends a following program once it handles the signal, and returns its output.
+/// Sends a signal to a program that runs with --follow, once it handles the signal. Returns the program's output.
 fn ended(folder: &Folder, child: &mut std::process::Child, signal: Signal) -> String {
     wait_for(|| folder.path("pages/pages.bruit").exists() && catches(child.id(), signal));
     kill(Pid::from_raw(child.id() as i32), signal).unwrap();
@@ -414,7 +417,7 @@ fn a_pipe_in_which_nothing_comes_is_recorded_when_the_program_is_asked_to_end() 
         let mut command = Command::new(env!("CARGO_BIN_EXE_bruit-lab"));
         command.args(["trace", "record", "-", "--as", "edge-1", "-o", "pages"]).current_dir(folder.path(""));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        // The input ends with half a frame, and the pipe stays open. A page is written once the frames have passed its
+        // The input ends with half a frame, and the pipe stays open. A page is written when a later frame is past its
         // end.
         let whole = capture((0..130).step_by(10), 0);
         child.stdin.as_mut().unwrap().write_all(&whole[..whole.len() - 5]).unwrap();
@@ -467,7 +470,7 @@ fn times_more_than_a_day_ahead_are_left_out_and_told() {
     let folder = Folder::new();
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
     let mut writer = CaptureWriter::new(Vec::new()).unwrap();
-    // The seconds in a capture have 32 bits.
+    // A capture stores seconds in 32 bits.
     for second in [now, now + 2 * 86_400, u64::from(u32::MAX)] {
         writer.write(second * 1_000_000_000, &frame(1, 0)).unwrap();
     }
@@ -503,7 +506,7 @@ fn a_message_is_found_at_the_servers_that_had_it() {
     assert!(text.starts_with("message <1@example.org>\n\nserver  hops  answer "), "{text}");
     let rows: Vec<_> = text.lines().skip(3).collect();
     assert_eq!(rows[4], "time searched: 2023-11-14 21:10:00 to 2023-11-21 22:10:00");
-    assert!(rows[5].starts_with("false sightings by servers: at least one with a probability of at most 0.000 %"));
+    assert!(rows[5].starts_with("false sightings by servers: probability of one or more ≤ 0.000 %"));
     assert!(rows[0].starts_with("mx-1       0  seen ") && rows[0].ends_with("2023-11-14 22:13:20"), "{text}");
     assert!(rows[1].starts_with("mx-2       0  seen ") && rows[1].ends_with("2023-11-14 22:13:40"), "{text}");
     assert!(rows[2].starts_with("mx-3       0  not seen "), "{text}");
@@ -516,7 +519,7 @@ fn a_message_is_asked_for_in_its_own_time_and_an_answer_that_means_little_is_tol
     let folder = Folder::new();
     folder.write("message.eml", MESSAGE);
     folder.write("servers.toml", "[[server]]\nname = \"mx\"\npages = \"mx\"\n");
-    // 16 pages of one day each, with a false-positive rate of 0.1. The message is in the first page.
+    // There are 16 pages of one day each, with a false-positive rate of 0.1. The message is in the first.
     let received = |day: u64, message: &str| format!("Received: by mx; {day} Nov 2023 22:13:20 +0000\n{message}");
     folder.write("1.eml", received(14, MESSAGE));
     (15..30)
@@ -547,8 +550,8 @@ fn faults_are_told_in_one_line() {
     let mbox = format!("From a\n{MESSAGE}\nFrom b\n{MESSAGE}");
     folder.write("mbox", mbox);
     assert_eq!(query("--message mbox"), "bruit-lab: mbox: more than one message\n");
-    assert!(query("--hex 45 --at core").contains("cut within a header"));
-    assert!(query("--hex 4 --at core").contains("pairs of hexadecimal digits"));
+    assert!(query("--hex 45 --at core").contains("truncated within a header"));
+    assert!(query("--hex 4 --at core").contains("odd number of hexadecimal digits"));
     assert!(query("").contains("required"));
     let record = |words: &str| refused(&folder, &format!("record edge-1.pcap {words}"));
     assert!(record("--as edge-1 -o net.toml").contains("net.toml"));

@@ -15,7 +15,7 @@ use bruit_forensics::generate::{CaptureWriter, Flow, Plant, Traffic};
 const SECOND: u64 = 1_000_000_000;
 const START: u64 = 1_700_000_000 * SECOND;
 
-/// Routers and links for the third question of the page.
+/// Topology for the third question of that document.
 const TOPOLOGY: &str = "\
 [[router]]
 name = \"edge-1\"
@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     network(&folder)
 }
 
-/// An office in which a worm spreads: four packets contain a piece of it.
+/// An office where a worm is spreading: four packets contain a piece of it.
 fn office(folder: &Path) -> Result<(), Box<dyn Error>> {
     let worm: Vec<u8> = (0..1200u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let plant = |packet, offset| Plant { packet, offset, excerpt: worm.clone() };
@@ -77,7 +77,7 @@ fn office(folder: &Path) -> Result<(), Box<dyn Error>> {
     Ok(fs::write(folder.join("excerpt.bin"), &worm[400..600])?)
 }
 
-/// A network with one capture per router.
+/// A network, with one capture per router.
 fn network(folder: &Path) -> Result<(), Box<dyn Error>> {
     fs::write(folder.join("net.toml"), TOPOLOGY)?;
     for router in ["edge-1", "edge-2", "edge-3", "edge-4", "core-1", "core-2"] {
@@ -106,8 +106,8 @@ fn way(number: u32) -> Vec<&'static str> {
     way
 }
 
-/// Returns the frame of a packet after `hops` routers. The source address of the attack packet is forged and is not the
-/// address of any host.
+/// Returns the frame of a packet after `hops` routers. The attack packet has a forged source address that belongs to no
+/// host.
 fn frame(number: u32, hops: u8) -> Vec<u8> {
     let traffic = Traffic { hosts: 400, flows: PACKETS, ..Traffic::default() };
     let flow = if number == ATTACK {
@@ -117,6 +117,6 @@ fn frame(number: u32, hops: u8) -> Vec<u8> {
         traffic.flow(number)
     };
     let mut frame = Vec::new();
-    flow.frame(number as u16, 64 - hops, b"some payload or other", &mut frame);
+    flow.frame(number as u16, 64 - hops, b"an arbitrary payload", &mut frame);
     frame
 }

@@ -1,4 +1,4 @@
-//! Measures traceback: number of false hops, size of pages, and recording speed of a router.
+//! Measures traceback: how many hops are false, how large the pages are, and how fast a router records.
 //!
 //! ```sh
 //! cargo run --release -p bruit-forensics --example traceback
@@ -28,7 +28,7 @@ const ROUNDS: u32 = 20;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("{ROUTERS} routers, {PACKETS} packets, {TRACED} of them traced, seed {SEED}");
-    println!("rate asked   bits a packet   false hops a packet: found   predicted   path exact");
+    println!("rate asked   bits a packet   false hops a packet: found   predicted   exact paths");
     for rate in [0.1, 0.01, 0.001, 0.0001] {
         false_hops(rate)?;
     }
@@ -78,7 +78,7 @@ fn false_hops(rate: f64) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Measures how long it takes to read a capture, and to record it.
+/// Measures how fast a capture is read, and how fast it is recorded.
 fn throughput() -> Result<(), Box<dyn Error>> {
     let mut capture = Vec::new();
     Traffic { packets: CAPTURED, payload_bytes: 0..=200, gap: 100_000, ..Traffic::default() }.write(&mut capture)?;
@@ -108,7 +108,7 @@ fn seconds(work: impl FnOnce() -> Result<(), Box<dyn Error>>) -> Result<f64, Box
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// Calls `work` with the invariants of a capture.
+/// Calls `work` with the invariant of every packet in a capture.
 fn read(
     capture: &[u8],
     mut work: impl FnMut(u64, &Invariant) -> Result<(), Box<dyn Error>>,
@@ -137,7 +137,7 @@ fn packet(random: &mut ChaCha8Rng) -> Invariant {
     Invariant::of_packet(&decode(&frame).expect("a packet")).expect("a whole one")
 }
 
-/// Links every router with an earlier one, and some with a second one.
+/// Links every router to an earlier one, and some routers to a second one.
 fn links(random: &mut ChaCha8Rng) -> Vec<BTreeSet<usize>> {
     let mut links = vec![BTreeSet::new(); ROUTERS];
     for router in 1..ROUTERS + ROUTERS / 3 {
@@ -162,7 +162,7 @@ fn topology(links: &[BTreeSet<usize>]) -> String {
     links.iter().enumerate().map(router).collect()
 }
 
-/// Returns a shortest path.
+/// Returns one of the shortest paths.
 fn path(links: &[BTreeSet<usize>], from: usize, to: usize) -> Vec<usize> {
     let mut before = vec![None; links.len()];
     let mut waiting = VecDeque::from([from]);

@@ -1,4 +1,4 @@
-//! Payload attribution: senders, recipients and times of an excerpt, without storing the traffic.
+//! Payload attribution: finds out who sent an excerpt to whom and when, without storing the traffic.
 //!
 //! A [`Recorder`] accepts payloads with their (source, destination) pairs and times, and writes a page for each span of
 //! time ([`pages`](crate::pages)); unfinished pages are [`Draft`]s. A [`Page`] has two filters and a list:
@@ -6,20 +6,21 @@
 //! | part | contents | question that it answers |
 //! |---|---|---|
 //! | offset digests, hierarchical | content ‖ offset of every block | Was the excerpt carried, and at which offset? |
-//! | payload digests, of single blocks | content ‖ offset ‖ pair | Did this pair carry the excerpt? |
-//! | the pairs | source, destination, first and last time | Which pairs can be queried? |
+//! | payload digests, of single blocks | content ‖ offset ‖ pair of every block | Did this pair carry the excerpt? |
+//! | list of pairs | source, destination, first and last time | Which pairs can be queried? |
 //!
-//! Payload digests omit doubled blocks, which leaves twice as many bits for each digest. Only the offset digests show
-//! that the blocks of an excerpt were adjacent in some payload. A pair that carried all blocks, but in different
-//! payloads, is therefore named in addition to the pair that carried them together. The computed rates do not include
-//! such errors.
+//! The payload digests are of single blocks only, not also of doubled ones, which leaves twice as many bits for each
+//! digest. So only the offset digests show that the blocks of an excerpt were adjacent in some payload. A pair that
+//! carried all the blocks, but in different payloads, is named as well as the pair that carried them together. The
+//! computed rates do not include such errors.
 //!
-//! The size of a page follows from the disk limit per hour. When a page is written, it is folded to the size that its
-//! contents need. If there is more traffic than planned, all of it is still recorded, but false-positive rates rise.
-//! Answers are computed from the actual fill of the filters, so they reflect the higher rates.
+//! The maximum size of a page follows from the disk limit per hour. When a page is written, it is folded to the size
+//! that its contents need. If there is more traffic than planned, all of it is still recorded, but the false-positive
+//! rates rise. The rates in answers are computed from the actual fill of the filters, so they include this effect.
 //!
 //! Packets are recorded one by one; streams are not reassembled. If an excerpt was split across packets, only the parts
-//! within single packets are found, and the answer states these parts. Excerpts shorter than two blocks are not found.
+//! within single packets are found, and the answer says which. An excerpt shorter than two blocks cannot be searched
+//! for.
 
 mod bytes;
 mod draft;
@@ -44,5 +45,5 @@ pub use query::{
 pub use recorder::{RecordError, Recorder, Summary};
 pub use settings::{PAGE_SHARE_BYTES_MIN, Settings, SettingsError};
 
-/// Kind of the pages, as in their directory's marker.
+/// The kind of pages, as written to the marker of their directory.
 pub const KIND: &str = "attribution";

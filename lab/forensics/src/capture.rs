@@ -1,8 +1,9 @@
 //! Reads captures frame by frame in bounded memory. The format, pcap or pcapng, is detected from the first bytes.
 //!
-//! A capture is untrusted input. Every length in it is checked against a limit: a frame has at most [`FRAME_BYTES_MAX`]
-//! bytes, a block of a pcapng file [`BLOCK_BYTES_MAX`], and a section [`INTERFACES_MAX`] interfaces. The *snaplen* in
-//! the header is ignored. An invalid part is an error with its byte offset; the frames before it are still returned.
+//! A capture is untrusted input. Every length in it is checked against a limit: [`FRAME_BYTES_MAX`] for a frame,
+//! [`BLOCK_BYTES_MAX`] for a block of a pcapng file, and [`INTERFACES_MAX`] interfaces for a section. The *snaplen* in
+//! the header is ignored. An invalid part causes an error with its byte offset; the frames before it are still
+//! returned.
 //!
 //! ```
 //! use bruit_forensics::capture::{Capture, CaptureError};
@@ -33,7 +34,7 @@ use window::Window;
 
 /// Maximum length of a frame: libpcap's maximum snapshot length.
 pub const FRAME_BYTES_MAX: usize = 256 * 1024;
-/// Maximum length of a block in a pcapng file. Blocks other than frames may contain names or secrets of a whole
+/// Maximum length of a block in a pcapng file. A block that is not a frame may contain all names or secrets of a
 /// session.
 pub const BLOCK_BYTES_MAX: usize = 16 << 20;
 /// Maximum number of interfaces in one section of a pcapng file.
@@ -57,12 +58,12 @@ enum Format {
     Pcapng(pcapng::File),
 }
 
-/// A captured frame, possibly truncated.
+/// A captured frame, which may be truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Time of capture. A frame without a time has the time of its predecessor.
+    /// Time of capture. A frame without a time has the time of the frame before it.
     pub time: Nanoseconds,
-    /// Link layer whose header begins the frame.
+    /// Link layer of the header that the frame begins with.
     pub link: Link,
     /// Captured bytes.
     pub bytes: &'a [u8],
@@ -77,7 +78,7 @@ pub enum CaptureError {
     /// The reader failed.
     #[error("reading failed")]
     Read(#[from] io::Error),
-    /// The input does not begin like a capture.
+    /// The first bytes are not those of a capture.
     #[error("neither pcap nor pcapng (compressed captures must be decompressed first)")]
     NotACapture,
     /// The file ends too early.
@@ -87,7 +88,7 @@ pub enum CaptureError {
         at: u64,
     },
     /// A frame is longer than [`FRAME_BYTES_MAX`].
-    #[error("the frame at byte {at} has {bytes} bytes, more than the limit of {FRAME_BYTES_MAX}")]
+    #[error("the frame at byte {at} is {bytes} bytes long, over the limit of {FRAME_BYTES_MAX}")]
     FrameTooLong {
         /// Offset of the frame.
         at: u64,
@@ -95,7 +96,7 @@ pub enum CaptureError {
         bytes: u64,
     },
     /// A block is longer than [`BLOCK_BYTES_MAX`].
-    #[error("the block at byte {at} has {bytes} bytes, more than the limit of {BLOCK_BYTES_MAX}")]
+    #[error("the block at byte {at} is {bytes} bytes long, over the limit of {BLOCK_BYTES_MAX}")]
     BlockTooLong {
         /// Offset of the block.
         at: u64,
@@ -105,7 +106,7 @@ pub enum CaptureError {
     /// A section has more than [`INTERFACES_MAX`] interfaces.
     #[error("the block at byte {at} exceeds the limit of {INTERFACES_MAX} interfaces per section")]
     TooManyInterfaces {
-        /// Offset of the block with the first interface above the limit.
+        /// Offset of the block that declares one interface too many.
         at: u64,
     },
     /// A part violates the format in another way, or is not supported.
@@ -119,7 +120,7 @@ pub enum CaptureError {
 }
 
 impl<R: Read> Capture<R> {
-    /// Detects the format from the first bytes of `input`, which need not be buffered.
+    /// Opens a capture, whose format is detected from its first bytes. `input` need not be buffered.
     ///
     /// # Errors
     /// [`CaptureError`] if the first bytes are not those of a capture.
@@ -132,7 +133,7 @@ impl<R: Read> Capture<R> {
         Ok(Self { window, format })
     }
 
-    /// Returns the next frame, borrowed from the buffer; `None` at the end.
+    /// Returns the next frame, borrowed from the buffer, or `None` at the end.
     ///
     /// # Errors
     /// [`CaptureError`] if the next part is invalid. Later parts cannot be read.

@@ -1,9 +1,9 @@
 //! Packets per flow, or messages per sender: estimates in bounded memory.
 //!
 //! A [`FlowCounter`] counts every packet under the identity of its flow ([`Key`]) in a multi-resolution space-code
-//! filter ([`bruit_structures::space_code`]). Such a filter cannot list its keys, so the names of frequent flows are in
-//! a separate bounded list ([`Leaders`]). Counters can be saved, merged and queried later ([`SavedFlows`]). For
-//! comparison, a bounded table can also count exactly ([`Exact`]).
+//! filter ([`bruit_structures::space_code`]). Such a filter cannot list its keys, so a separate bounded list
+//! ([`Leaders`]) keeps the names of frequent flows. Counters can be saved, merged and queried later ([`SavedFlows`]).
+//! For comparison, a bounded table can also keep exact counts ([`Exact`]).
 
 mod counter;
 mod errors;

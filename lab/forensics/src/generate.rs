@@ -1,7 +1,7 @@
 //! Synthetic traffic with known contents, for tests, benches and examples only.
 //!
-//! All traffic is derived from the seed. The flows of a [`Traffic`] are ranked, and the packets are distributed over
-//! the flows by Zipf's law. Each [`Plant`] inserts an excerpt. [`Traffic::write`] writes a pcap file and returns the
+//! All traffic is derived from the seed. The flows of a [`Traffic`] are ranked, and the packets are distributed among
+//! them by Zipf's law. Each [`Plant`] inserts an excerpt. [`Traffic::write`] writes a pcap file and returns the
 //! [`Truth`] about it.
 
 mod flow;
@@ -19,7 +19,7 @@ pub use flow::Flow;
 pub use writer::CaptureWriter;
 use zipf::Zipf;
 
-/// Maximum number of hosts: their addresses are in 10.0.0.0/8.
+/// Maximum number of hosts. Their addresses are in 10.0.0.0/8.
 pub const HOSTS_MAX: u32 = 1 << 24;
 
 const TIME_TO_LIVE: u8 = 64;
@@ -37,20 +37,20 @@ pub struct Traffic {
     pub packets: u64,
     /// Range of payload lengths, uniformly distributed.
     pub payload_bytes: RangeInclusive<u16>,
-    /// Exponent of Zipf's law: the flow of rank r, counted from 1, has a share of packets proportional to
-    /// r^(−exponent); 0 is uniform.
+    /// Exponent of Zipf's law. The flow of rank r, counted from 1, has a share of the packets proportional to
+    /// r^(−exponent). With 0, all flows have the same share.
     pub zipf_exponent: f64,
     /// Time of the first packet.
     pub start: Nanoseconds,
     /// Time between packets.
     pub gap: Nanoseconds,
-    /// Seed of all random values.
+    /// Seed of all random choices.
     pub seed: u64,
     /// Excerpts to insert.
     pub planted: Vec<Plant>,
 }
 
-/// An excerpt to insert into the payload of one packet, which is extended if necessary.
+/// An excerpt to insert into the payload of one packet. The payload is extended if necessary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plant {
     /// Index of the packet, from 0.
@@ -61,7 +61,7 @@ pub struct Plant {
     pub excerpt: Vec<u8>,
 }
 
-/// Known contents of a generated capture.
+/// The known contents of a generated capture.
 #[derive(Clone, Debug, Default)]
 pub struct Truth {
     /// Number of packets of each flow, indexed by rank from 0.
@@ -124,7 +124,7 @@ impl Traffic {
     /// Writes a pcap file with nanosecond timestamps.
     ///
     /// # Errors
-    /// Those of `output`.
+    /// The errors of `output`.
     pub fn write(&self, output: impl Write) -> io::Result<Truth> {
         let mut writer = CaptureWriter::new(output)?;
         let mut random = Random::stream(self.seed, STREAM_OF_PAYLOADS);

@@ -10,7 +10,7 @@ pub(crate) fn bounded(value: &[u8]) -> &[u8] {
     value.get(..FIELD_BYTES_MAX).unwrap_or(value)
 }
 
-/// Parses a date of RFC 5322 into seconds since 1970.
+/// Converts an RFC 5322 date to seconds since 1970.
 pub(crate) fn seconds(value: &[u8]) -> Option<u64> {
     let value = std::str::from_utf8(bounded(value)).ok()?;
     let date = DateTime::parse_rfc822(value.trim()).filter(DateTime::is_valid)?;

@@ -1,16 +1,16 @@
 //! Decoding of frames: the innermost IP header and its payload.
 //!
-//! Nothing is copied and no length is trusted: every step checks that the bytes exist. The decoder supports Ethernet
+//! Nothing is copied, and no length is trusted: every step checks that the bytes exist. The decoder supports Ethernet
 //! with up to [`VLAN_TAGS_MAX`] tags, Linux "cooked", loopback and bare IP; IPv4 and IPv6 with their extension headers;
 //! and IP in IP or in GRE, up to [`ENCAPSULATION_MAX`] deep. Everything else is [`Undecoded`] with a reason, which a
 //! [`Tally`] counts.
 //!
-//! The outermost IP header decides whether there is a packet, so a malformed inner header cannot hide one. If a tunnel
-//! or the extension headers cannot be decoded completely, the result is the packet of the last readable header, and
-//! [`Packet::unopened`] has the reason.
+//! Only the outermost IP header decides whether the frame has a packet, so a malformed inner header cannot hide one. If
+//! a tunnel or the extension headers cannot be decoded completely, the result is the packet of the last readable
+//! header, and [`Packet::unopened`] is the reason.
 //!
-//! If the capture truncated a packet, the captured part is decoded: a truncated payload becomes a short payload, and for
-//! a truncated outermost IP header the result is [`Undecoded::Truncated`].
+//! If the capture truncated a packet, the captured part is decoded. A truncated payload becomes a short payload. If the
+//! outermost IP header is truncated, the result is [`Undecoded::Truncated`].
 
 mod link;
 mod network;
@@ -36,24 +36,24 @@ pub struct Packet<'a> {
     pub source: IpAddr,
     /// Destination address.
     pub destination: IpAddr,
-    /// Protocol after the IP header and its extensions, by IANA's number: 6 is TCP, 17 is UDP.
+    /// Protocol after the IP header and its extensions (IANA number): 6 is TCP, 17 is UDP.
     pub protocol: u8,
     /// Source and destination ports, if the protocol has them and they were captured.
     pub ports: Option<(u16, u16)>,
-    /// The innermost IP header, with options, without extension headers.
+    /// The innermost IP header, including options but not extension headers.
     pub header: &'a [u8],
     /// Captured bytes after that header and its extensions.
     pub ip_payload: &'a [u8],
-    /// Length of the payload on the wire, which exceeds the length of `ip_payload` if the capture truncated the packet.
+    /// Length of the payload on the wire. It exceeds the length of `ip_payload` if the capture truncated the packet.
     pub ip_payload_bytes: usize,
-    /// Bytes after the header of TCP or UDP; for other protocols equal to `ip_payload`.
+    /// Bytes after the TCP or UDP header. For other protocols, the same as `ip_payload`.
     pub payload: &'a [u8],
-    /// State of fragmentation: a whole packet, or a fragment.
+    /// Whether this is a whole packet or a fragment.
     pub fragment: Fragment,
     /// Fields of the IPv6 fragment header, if there is one. (The fragment fields of IPv4 are in `header`.)
     pub ipv6_fragment: Option<Ipv6Fragment>,
-    /// Reason why a possible inner packet was not decoded. It is [`Undecoded::Truncated`] only if the capture cut the
-    /// packet; in that case, a longer capture might reveal more.
+    /// Reason why a possible inner packet was not decoded. It is [`Undecoded::Truncated`] only if the capture truncated
+    /// the packet; with more of the packet captured, the inner packet might be decodable.
     pub unopened: Option<Undecoded>,
 }
 
@@ -82,7 +82,7 @@ pub struct Ipv6Fragment {
 /// Decodes the packet in a frame.
 ///
 /// # Errors
-/// [`Undecoded`] if there is no supported packet. This is never fatal: the next frame may have one.
+/// [`Undecoded`] if there is no supported packet. The error concerns this frame only: the next one may have a packet.
 pub fn decode<'a>(frame: &Frame<'a>) -> Result<Packet<'a>, Undecoded> {
     let cut_bytes = (frame.original_bytes as usize).saturating_sub(frame.bytes.len());
     let mut layer = network::parse(link::strip(frame.link, frame.bytes)?, cut_bytes)?;

@@ -1,15 +1,15 @@
 //! A directory of pages: one file per span of time, within a disk limit.
 //!
 //! A page is stored completely or not at all, and the pages together never exceed the limit. When a new page needs
-//! space, the pages that were written first are removed, and [`Written`] lists them. Pages are removed in the order of
-//! writing, because the span of a page may derive from untrusted input. While a page is written, there is one extra
-//! file: old pages are removed only after the new page is synced. The content of a page is opaque to this module. A
+//! space, the pages that were written first are removed, and [`Written`] lists them. Age is the order of writing, not
+//! the span, because a span may come from untrusted input. While a page is being written, there is one extra file: old
+//! pages are removed only after the new page is synced. This module does not interpret the content of a page. A
 //! directory contains one kind of page, and opening it as another kind fails.
 //!
 //! | in the directory | meaning |
 //! |---|---|
-//! | `pages.bruit` | the marker: `bruit pages 1 KIND`, a line of text; a writer holds a lock on it |
-//! | `FROM-TO-NUMBER.page` | a page: the first and last second of its span, and its place in the order of writing ([`PageName`]) |
+//! | `pages.bruit` | the marker: a line of text, `bruit pages 1 KIND`; a program that writes pages holds a lock on it |
+//! | `FROM-TO-NUMBER.page` | a page; the name contains the first and last second of its span, and its place in the order of writing ([`PageName`]) |
 //! | `.page.tmp` | an unfinished page; deleted when the directory is next opened for writing |
 
 mod bytes;
@@ -30,11 +30,11 @@ pub use name::{PageName, SECONDS_MAX, Span};
 pub(crate) use open::{ClosedPage, OpenPages};
 pub use open::{OPEN_PAGES_MAX, SETTLE_SECONDS};
 
-/// Maximum number of pages in a directory: two years at one page a minute. Above this number, the pages written first
-/// are removed, as at the disk limit.
+/// Maximum number of pages in a directory, reached after two years at one page per minute. Above this number, the pages
+/// that were written first are removed, as at the disk limit.
 pub const PAGES_MAX: usize = 1 << 20;
 
-/// Block size for computing disk usage: file systems allocate whole blocks.
+/// Block size for computing disk usage. File systems allocate whole blocks.
 pub const DISK_BLOCK_BYTES: u64 = 4096;
 
 const TEMPORARY: &str = ".page.tmp";
@@ -50,7 +50,7 @@ pub struct Pages {
     pages_max: usize,
     /// Disk usage.
     disk_bytes: u64,
-    /// Removed pages not yet reported, because writing the new page failed after their removal.
+    /// Pages that were removed, but not reported yet: writing the new page failed after their removal.
     removed: Vec<PageName>,
     /// Holds the writer's lock.
     _marker: File,
@@ -66,12 +66,12 @@ pub struct Written {
 }
 
 impl Pages {
-    /// Opens a directory for writing, and creates it if necessary. Its pages may use `bytes_max` bytes in total; if
-    /// they use more, the next [`write`](Self::write) removes the pages that were written first.
+    /// Opens a directory for writing, and creates it if necessary. Its pages may use `bytes_max` bytes in total. If
+    /// they use more already, the next [`write`](Self::write) removes the pages that were written first.
     ///
     /// # Errors
-    /// [`PagesError`] if the directory has pages of another kind, has other files but no marker, or is in use by
-    /// another writer.
+    /// [`PagesError`] if the directory has pages of another kind, has files but no marker, or is in use by another
+    /// writer.
     pub fn create_or_open(folder: &Path, kind: &str, bytes_max: u64) -> Result<Self, PagesError> {
         let lock = marker::claim(folder, kind)?;
         match fs::remove_file(folder.join(TEMPORARY)) {
@@ -83,7 +83,7 @@ impl Pages {
         Self::with(folder, lock, Some(bytes_max))
     }
 
-    /// Opens a directory for reading, while another program may keep writing to it.
+    /// Opens a directory for reading. Another program may be writing to it at the same time.
     ///
     /// # Errors
     /// [`PagesError`] if the directory does not exist or has pages of another kind.
@@ -115,7 +115,7 @@ impl Pages {
         self.disk_bytes
     }
 
-    /// Returns the disk usage of the pages whose spans are `span` or a part of it.
+    /// Returns the disk usage of the pages whose spans lie within `span`.
     #[must_use]
     pub fn bytes_of(&self, span: Span) -> u64 {
         let first = self.names.partition_point(|name| name.span.from < span.from);
@@ -132,13 +132,13 @@ impl Pages {
         if bytes > bytes_max { Err(PagesError::TooLarge { bytes, bytes_max }) } else { Ok(()) }
     }
 
-    /// Writes a page to a temporary file that is synced and then renamed, so that a page is never incomplete. Old pages
-    /// are removed after the sync and before the rename.
+    /// Writes a page to a temporary file, syncs it and renames it, so that a page is never incomplete. Old pages are
+    /// removed between the sync and the rename.
     ///
     /// # Errors
     /// [`PagesError`] if the directory was opened for reading, the page is larger than the limit, its span is invalid,
-    /// or writing fails. Pages removed before the failure are reported by [`take_removed`](Self::take_removed) or with
-    /// the next page.
+    /// or writing fails. If pages were removed before the failure, [`take_removed`](Self::take_removed) returns them,
+    /// or the next write reports them.
     pub fn write(&mut self, span: Span, content: &[u8]) -> Result<Written, PagesError> {
         let bytes_max = self.bytes_max.ok_or_else(|| PagesError::ReadOnly { folder: self.folder.clone() })?;
         Self::ensure_room(content.len() as u64, bytes_max)?;
@@ -156,8 +156,8 @@ impl Pages {
         Ok(Written { page, removed: self.take_removed() })
     }
 
-    /// Returns the pages that were removed to make room for a page that then could not be written, unless they have
-    /// been reported already.
+    /// Returns the pages that were removed for a page that could then not be written, unless they have been reported
+    /// already.
     pub fn take_removed(&mut self) -> Vec<PageName> {
         std::mem::take(&mut self.removed)
     }
@@ -165,8 +165,8 @@ impl Pages {
     /// Reads the content of a page of at most `limit` bytes.
     ///
     /// # Errors
-    /// [`PagesError`] if the page was removed, is damaged, is longer than `limit`, or has a span that differs from its
-    /// name.
+    /// [`PagesError`] if the page was removed, is damaged, is longer than `limit`, or covers a different span than its
+    /// name says.
     pub fn read(&self, page: &PageName, limit: u64) -> Result<Vec<u8>, PagesError> {
         let path = self.folder.join(page.to_string());
         let mut file = File::open(&path).map_err(|error| match error.kind() {
@@ -186,7 +186,7 @@ impl Pages {
         })
     }
 
-    /// Removes pages, starting with those written first, until there is room for `bytes` more.
+    /// Removes pages, oldest writes first, until there is room for `bytes` more.
     fn make_room(&mut self, bytes: u64) -> Result<(), PagesError> {
         let bytes_max = self.bytes_max.unwrap_or(0);
         while self.disk_bytes.saturating_add(bytes) > bytes_max || self.names.len() >= self.pages_max {
@@ -234,7 +234,7 @@ const fn on_disk(bytes: u64) -> u64 {
     bytes.div_ceil(DISK_BLOCK_BYTES).saturating_mul(DISK_BLOCK_BYTES)
 }
 
-/// Lists the pages of a directory in order. Other files are ignored.
+/// Lists the pages of a directory, sorted by span and number. Other files are ignored.
 fn find(folder: &Path) -> Result<Vec<PageName>, PagesError> {
     let cannot = |error| PagesError::io("read", folder, error);
     let mut names = Vec::new();
@@ -246,7 +246,7 @@ fn find(folder: &Path) -> Result<Vec<PageName>, PagesError> {
         }
         match entry.metadata() {
             Ok(metadata) => names.push(PageName { bytes: metadata.len(), ..page }),
-            // The page was removed in the meantime to free space for another page.
+            // The page was removed in the meantime, to free space for another page.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(cannot(error)),
         }

@@ -1,4 +1,4 @@
-//! Random numbers from a seed: SplitMix64, whose outputs are the same on every platform.
+//! Random numbers from a seed. The generator is SplitMix64, whose outputs are the same on every platform.
 
 /// The increment of SplitMix64: 2^64 divided by the golden ratio.
 const INCREMENT: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -12,7 +12,7 @@ impl Random {
         Self(seed)
     }
 
-    /// Returns the `number`-th stream of a seed.
+    /// Returns stream `number` of a seed.
     pub(crate) const fn stream(seed: u64, number: u64) -> Self {
         let mut random = Self(seed ^ number.wrapping_mul(INCREMENT).rotate_left(32));
         Self(random.next())
@@ -26,12 +26,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Returns a number below `bound`.
+    /// Returns a random number below `bound`.
     pub(crate) const fn below(&mut self, bound: u64) -> u64 {
         ((self.next() as u128 * bound as u128) >> 64) as u64
     }
 
-    /// Returns a number in 0..1.
+    /// Returns a random number from 0 (inclusive) to 1 (exclusive).
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }

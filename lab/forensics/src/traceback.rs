@@ -1,25 +1,25 @@
-//! The path of a packet through routers, and the servers that saw a message.
+//! Traceback: finds the path of a packet through routers, and the servers that saw a message.
 //!
 //! The method is SPIE, the Source Path Isolation Engine (Snoeren et al., "Hash-based IP traceback", SIGCOMM 2001).
-//! Every router adds a digest of every packet to a Bloom filter, and keeps the filters as pages for a while. With one
-//! packet at hand, an analyst can find out which routers saw it, starting at the router next to the victim. Content is
-//! not stored, and only someone who has a packet can search for it.
+//! Every router adds a digest of every packet to a Bloom filter, and keeps the filters as pages for a while. An analyst
+//! who has a packet can find out which routers saw it, starting at the router next to the victim. Content is not
+//! stored, so one can only search for a packet that one has.
 //!
-//! 1. [`Invariant`] is the part that stays the same from hop to hop: some header fields of a packet and the first 8
-//!    bytes after the header, or the parts of a message that relays do not change.
-//! 2. [`Recorder`] runs at a router: it collects fingerprints of invariants, and writes them to a page when a span of
+//! 1. [`Invariant`] is the part of a packet or message that stays the same from hop to hop. For a packet, these are
+//!    some header fields and the first 8 bytes after the header; for a message, the parts that relays do not change.
+//! 2. [`Recorder`] runs at a router. It collects fingerprints of invariants, and writes them to a page when a span of
 //!    time ends or the page is full. Each page has its own key, derived from the recorder's secret, so false positives
 //!    at different routers and times are independent. The page includes its key, so it can be queried on its own.
 //! 3. [`Topology`] lists the links between routers and their page directories.
-//! 4. [`trace`] walks the topology, breadth first, from a router to the neighbours that saw the packet; [`find`]
-//!    queries all routers. Each [`Hop`] has the probability of being a false positive. "No page for that time" is
-//!    distinct from "not seen": a [`Path`] is open if its packet may have come from a router that has no answer.
+//! 4. [`trace`] walks the topology breadth first, from a router to the neighbours that saw the packet; [`find`] queries
+//!    all routers. Each [`Hop`] states the probability that it is a false positive. "No page for that time" is distinct
+//!    from "not seen": a [`Path`] is open if its packet may have come from a router that has no answer.
 //!
-//! A packet cannot be followed across changes of its invariant. A packet that is fragmented on the way is found whole
-//! before that point and as fragments after it; address translation and IPsec turn it into another packet. Paths of
-//! such packets are never closed: a [`Doubt`] marks packets that show such a change, and the topology marks routers
-//! that [rewrite](Router::rewrites) packets. IP in IP and GRE have no effect, because the invariant is that of the
-//! innermost packet.
+//! A packet cannot be followed across a change of its invariant. If a packet is fragmented on the way, the routers
+//! before that point saw the whole packet, and those after it saw fragments. Address translation and IPsec turn a
+//! packet into another one. Paths of such packets are always open: a [`Doubt`] marks packets that show such a change,
+//! and the topology marks routers that [rewrite](Router::rewrites) packets. IP in IP and GRE have no effect, because
+//! the invariant is that of the innermost packet.
 
 mod doubt;
 mod invariant;

@@ -1,5 +1,5 @@
-//! Tests of payload attribution, from payloads to answers: all carried excerpts are found, and every answer states its
-//! uncertainty.
+//! Tests of payload attribution, from payloads to answers. Every excerpt that was carried is found, and every answer
+//! states its uncertainty.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -93,7 +93,7 @@ fn every_carrier_is_found_and_false_ones_are_as_rare_as_predicted() {
             (1_700_000_000, pair, payload)
         })
         .collect();
-    // With so little disk space, one in every few digests matches by chance.
+    // With so little disk space, one in a few digests matches by chance.
     let recording = Recording::new(settings(6 * 3_000_000), &payloads);
     let page = &recording.pages()[0];
     let rate = page.payloads().estimated_false_positive_rate();
@@ -103,7 +103,7 @@ fn every_carrier_is_found_and_false_ones_are_as_rare_as_predicted() {
         let answer = ask(page, excerpt);
         let whole: Vec<_> = answer.attributions.iter().filter(|attribution| attribution.part.is_whole).collect();
         let named: BTreeSet<_> = whole.iter().map(|attribution| attribution.listed.pair.clone()).collect();
-        assert!(carriers.is_subset(&named), "all that carried {length} bytes are named");
+        assert!(carriers.is_subset(&named), "all pairs that carried {length} bytes are named");
         let incorrect = named.difference(&carriers).count() as f64;
         let expected = whole.iter().map(|attribution| attribution.part.expected_by_chance).fold(0.0, f64::max);
         assert!(incorrect <= expected + 4.0 * expected.sqrt(), "{length} bytes: {incorrect}, {expected} expected");
@@ -127,8 +127,8 @@ fn two_blocks_of_64_bytes_are_reported_with_their_true_chance() {
     let mut random = ChaCha8Rng::seed_from_u64(6);
     let payloads: Vec<_> = (0..2000).map(|number| (600, pair(number, 0), random_bytes(&mut random, 1000))).collect();
     let recording = Recording::new(settings(100 << 20), &payloads);
-    // The excerpt has two whole blocks at only one alignment. They could match at 30 offsets in a payload; at half of
-    // these, no doubled block covers both.
+    // The excerpt has two whole blocks at only one alignment. These could match at 30 offsets in a payload. At half of
+    // the offsets, no doubled block covers both.
     let answer = &recording.ask(&payloads[7].2[64..128])[0];
     let part = answer.part.as_ref().unwrap();
     let rate = recording.pages()[0].offsets().filter().estimated_false_positive_rate();
@@ -145,7 +145,7 @@ fn matches_by_chance_are_doubtful_and_not_found() {
     let doubtful = findings.iter().filter(|finding| **finding == Finding::Doubtful).count();
     assert!(doubtful > 10, "{findings:?}");
     assert!(!findings.contains(&Finding::Named) && !findings.contains(&Finding::Unnamed), "{findings:?}");
-    // Even then, a match of a whole payload cannot be due to chance.
+    // Even then, chance cannot explain a match of a whole payload.
     assert_eq!(recording.ask(&payloads[5].2)[0].finding, Finding::Named);
 }
 
@@ -195,7 +195,8 @@ fn look_ups_of_repeated_content_are_limited_and_the_answer_says_so() {
     let excerpt = [0; 256];
     let all = ask(page, &excerpt);
     assert_eq!((all.finding, all.attributions.len(), all.is_cut), (Finding::Named, 1000, false));
-    // Eight blocks for 2,000 pairs: the limit allows one place, or even the first place exceeds it.
+    // With eight blocks and 2,000 pairs, the limits allow only one place; the lower limit is exceeded even by the
+    // first.
     for digests_max in [16_000, 1] {
         let cut = query(page, &Question { digests_max, ..Question::new(&excerpt, 1) }).unwrap();
         assert_eq!((cut.finding, cut.attributions.len(), cut.is_cut), (Finding::Named, 1000, true));
@@ -216,7 +217,7 @@ fn a_pair_that_carried_the_blocks_in_different_payloads_is_named_too() {
     let named =
         |answer: &Answer| answer.attributions.iter().map(|found| found.listed.pair.clone()).collect::<BTreeSet<_>>();
     assert_eq!(named(&recording.ask(&excerpt)[0]), BTreeSet::from([pair(1, 0), pair(2, 0)]));
-    // If the blocks were not together in any payload, the offset digests show this, and pairs are not checked.
+    // The offset digests show that no payload contains the blocks together, so pairs are not checked.
     let apart = Recording::new(settings(100 << 20), &payloads[..2]);
     assert_eq!((apart.ask(&excerpt)[0].finding, apart.ask(&excerpt)[0].attributions.len()), (Finding::Nothing, 0));
 }
@@ -228,7 +229,7 @@ fn both_parts_of_an_excerpt_across_two_packets_are_found() {
     let payloads = [(600, pair(1, 2), stream[..1200].to_vec()), (601, pair(1, 2), stream[1200..].to_vec())];
     let others = (0..1000).map(|number| (602, pair(number + 3, 0), random_bytes(&mut random, 500)));
     let recording = Recording::new(settings(100 << 20), &payloads.into_iter().chain(others).collect::<Vec<_>>());
-    // The excerpt has 100 bytes before the cut and 300 after it.
+    // The packets are cut after the first 100 of the 400 bytes of the excerpt.
     let answer = &recording.ask(&stream[1100..1500])[0];
     let part = answer.part.as_ref().unwrap();
     assert_eq!((part.bytes.clone(), part.is_whole, part.offset_bytes), (100..388, false, 0));
@@ -269,7 +270,8 @@ fn unlisted_pairs_are_counted_and_cannot_be_named() {
 fn late_payloads_go_to_the_page_of_their_time() {
     let mut random = ChaCha8Rng::seed_from_u64(5);
     let mut payload = |time| (time, pair(1, 2), random_bytes(&mut random, 100));
-    // Uses as many spans as can be open at a time, forwards and backwards; then one more span, and the first one again.
+    // Uses as many spans as can be open at a time, forwards and backwards. Then uses one more span, and the first span
+    // again.
     let open = OPEN_PAGES_MAX as u64;
     let times: Vec<u64> = (0..open).chain((0..open).rev()).chain([open, open - 1]).map(|page| page * 600 + 7).collect();
     let payloads: Vec<_> = times.iter().map(|&time| payload(time)).collect();
@@ -304,7 +306,7 @@ fn the_pages_of_a_span_keep_within_its_share_of_the_disk() {
     let pages = Pages::create_or_open(folder.path(), KIND, 1 << 30).unwrap();
     let settings = settings(6 * 100_000);
     let mut recorder = Recorder::new(pages, settings, keys());
-    // The times cycle through one more span than can be open at a time: without limits, every payload would start a
+    // The times cycle through one span more than can be open at a time. Without limits, every payload would start a
     // page.
     let rounds = 40;
     for number in 0..rounds * (OPEN_PAGES_MAX as u64 + 1) {
@@ -375,7 +377,7 @@ fn cut_and_changed_pages_yield_errors_only() {
         for value in [0, 1, 0x7f, 0xff] {
             let mut changed = bytes.clone();
             changed[at] = value;
-            // A changed page may be decodable; querying it must not panic.
+            // A page may still be decodable after a change. Then a query must not panic.
             if let Ok(page) = Page::from_bytes(span, &changed) {
                 let _ = query(&page, &Question::new(&[7; 96], 1));
             }

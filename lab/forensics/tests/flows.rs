@@ -1,4 +1,4 @@
-//! Flows of generated captures, from bytes to estimates.
+//! Tests of flow counts: from the bytes of generated captures to estimates.
 
 use bruit_forensics::capture::Capture;
 use bruit_forensics::flows::{
@@ -13,7 +13,7 @@ fn settings(memory_bytes: u64) -> Settings {
     Settings { memory_bytes, identity_bytes_max, shape: Shape::default(), exact_flows: EXACT_FLOWS_MAX }
 }
 
-/// Zipf traffic, with a hundredth of the packets of the bench.
+/// Zipf traffic with a hundredth of the packets used in the benchmark.
 fn traffic() -> Traffic {
     Traffic { hosts: 200, flows: 1000, packets: 100_000, payload_bytes: 0..=20, ..Traffic::default() }
 }
@@ -42,7 +42,7 @@ fn zipf_traffic_is_estimated_within_a_quarter_at_every_size_and_within_the_inter
     let counted = counter.counted();
     assert_eq!(counted.packets(), 100_000);
     for band in counted.errors() {
-        // A single estimate is typically off by a fifth: allow four standard errors of the mean over the flows of a
+        // A single estimate is typically off by a fifth. Allow four standard errors of the mean over the flows of a
         // band.
         let luck = 4.0 * 0.2 / (band.flows as f64).sqrt();
         assert!(band.mean_error < 0.25 + luck && band.bias.abs() < 0.06 + luck, "{band:?}");

@@ -1,4 +1,5 @@
-//! Captures with arbitrary bytes changed: reading never panics, and never returns more than the input contains.
+//! Captures in which arbitrary bytes were changed. Reading them never panics, and never returns more than the input
+//! contains.
 
 use std::path::Path;
 

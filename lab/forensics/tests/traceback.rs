@@ -1,4 +1,4 @@
-//! Packets traced through a generated network with known paths, and messages among servers.
+//! Tests of traceback: packets in a generated network with known paths, and messages among servers.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs;
@@ -66,7 +66,7 @@ impl Packet {
 }
 
 impl Network {
-    /// Links every router with an earlier one, and some with a second one.
+    /// Links every router to an earlier one, and some routers to a second one.
     fn new(seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut links = vec![BTreeSet::new(); ROUTERS];
@@ -94,7 +94,7 @@ impl Network {
         Topology::parse(&text, self.folder.path()).unwrap()
     }
 
-    /// Returns a shortest path.
+    /// Returns one of the shortest paths.
     fn path(&self, from: usize, to: usize) -> Vec<usize> {
         let mut before = [None; ROUTERS];
         let mut waiting = VecDeque::from([from]);
@@ -111,7 +111,7 @@ impl Network {
         path
     }
 
-    /// Sends packets between random routers, through the recorders of the routers on the path.
+    /// Sends packets between random routers. Every router on the path records them.
     fn send(&mut self, recorders: &mut [Recorder]) -> Vec<SentPacket> {
         let mut sent = Vec::new();
         for _ in 0..PACKETS {
@@ -189,7 +189,7 @@ fn false_hops_occur_as_predicted() {
         assert!(false_positives_expected(found.doubtful()) >= false_positive(found.doubtful()));
     }
     let distance = (f64::from(found_false) - expected).abs() / variance.sqrt();
-    assert!(expected > 100.0, "too few false hops are expected for a meaningful test");
+    assert!(expected > 100.0, "too few false hops expected for a meaningful test");
     assert!(distance < 4.0, "{found_false} false hops, {expected:.1} expected: {distance:.2} standard errors apart");
 }
 
@@ -204,7 +204,7 @@ fn a_packet_that_was_never_sent_is_not_seen() {
     assert_eq!(found.hops[0].answer.sighting, Sighting::NotSeen);
 }
 
-/// Creates three routers: a and b record, and a saw a packet at [`NOW`]; c records nothing.
+/// Creates three routers: a and b record, c does not. Router a saw a packet at [`NOW`].
 fn three() -> (tempfile::TempDir, Topology, Packet) {
     let folder = tempfile::tempdir().unwrap();
     let packet = Packet::new(&mut ChaCha8Rng::seed_from_u64(11));

@@ -1,9 +1,9 @@
-//! Rounds of a simulation, run on many threads, with results in a fixed order.
+//! Runs the rounds of a simulation on many threads, and returns the results in a fixed order.
 //!
 //! A floating-point sum depends on the order of its terms. Rounds are therefore grouped into blocks of a fixed size,
 //! independent of the number of threads. Each block produces one result, and results are consumed in the order of the
-//! rounds: a thread that has finished its block waits for its turn. A thread is never more than one block ahead, so
-//! results do not accumulate.
+//! rounds: a thread that has finished its block waits for its turn. A waiting thread starts no other block, so results
+//! do not accumulate.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,9 +12,9 @@ use std::thread;
 /// Runs `rounds` rounds in blocks of `block_rounds` on up to `threads` threads. Uses fewer threads if there is not
 /// enough work for all, or if the system refuses to start them.
 ///
-/// Each thread has its own worker, which adds rounds to a result that starts as `empty()`. `take` receives every result
-/// and the number of rounds in it, in order. Once `stop` is true, no round is started; started rounds are finished, and
-/// the results passed to `take` cover all rounds from 0 up to some number.
+/// Each thread has its own worker, which adds rounds to a result that starts as `empty()`. `take` receives the results
+/// in order, each with its number of rounds. Once `stop` is true, no round is started, and running rounds are finished.
+/// The results passed to `take` cover the rounds from 0 up to some number, without gaps.
 pub(crate) fn run<T, W: FnMut(u64, &mut T)>(
     rounds: u64,
     block_rounds: u64,
@@ -30,8 +30,8 @@ pub(crate) fn run<T, W: FnMut(u64, &mut T)>(
         let _end_on_panic = EndOnPanic(&queue);
         let mut worker = worker();
         while !stop.load(Ordering::Relaxed) {
-            // A thread that has a block number must take its turn, even if the block has no rounds: the other threads
-            // wait for it.
+            // A thread that has taken a block number must also take its turn, even if it ran no rounds: the other
+            // threads wait for it.
             let block = next.fetch_add(1, Ordering::Relaxed);
             let start = block.saturating_mul(block_rounds);
             if start >= rounds {
@@ -68,21 +68,22 @@ struct Queue<F> {
 }
 
 struct Turn<F> {
-    /// The block whose turn it is.
+    /// Number of the block whose turn it is.
     block: u64,
-    /// True once a block was not finished: later blocks are dropped.
+    /// True once a block was left unfinished. Later blocks are then dropped.
     is_over: bool,
     take: F,
 }
 
 impl<F> Queue<F> {
     fn lock(&self) -> MutexGuard<'_, Turn<F>> {
-        // A panic of another thread is propagated after all threads have returned, so a poisoned lock can be ignored.
+        // If another thread panics, the panic is propagated after all threads have returned, so a poisoned lock can be
+        // ignored.
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the turn of `block` and consumes its result. If `is_short`, this result is the last one. Returns true
-    /// if work continues.
+    /// Waits for the turn of `block` and passes on its result. If `is_short`, this result is the last one. Returns true
+    /// if more blocks may follow.
     fn take<T>(&self, block: u64, rounds: u64, is_short: bool, result: T) -> bool
     where
         F: FnMut(u64, T),
@@ -101,7 +102,7 @@ impl<F> Queue<F> {
     }
 }
 
-/// Ends the queue when a thread panics, because the other threads would wait for its turn forever.
+/// Ends the queue if a thread panics. Otherwise, the other threads would wait for its turn forever.
 struct EndOnPanic<'a, F>(&'a Queue<F>);
 
 impl<F> Drop for EndOnPanic<'_, F> {
@@ -117,7 +118,7 @@ impl<F> Drop for EndOnPanic<'_, F> {
 mod tests {
     use super::*;
 
-    /// Returns the rounds of each result, in the order received.
+    /// Returns the rounds in each result, in the order in which the results were received.
     fn taken(rounds: u64, threads: usize, stop: &AtomicBool, work: impl Fn(u64) + Sync) -> Vec<Vec<u64>> {
         let worker = || {
             |round, seen: &mut Vec<u64>| {
@@ -151,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_stopped_run_begins_no_round_and_has_all_rounds_up_to_one() {
-        // Threads see the stop flag at different points, so many runs are necessary to cover every case.
+        // Threads see the stop flag at different times, so many runs are necessary to cover every case.
         for threads in [1, 3].into_iter().cycle().take(200) {
             let stop = AtomicBool::new(false);
             let stop_at_21 = |round| {

@@ -1,14 +1,14 @@
-//! Simulates both extensions at once, and skips cells that cannot cause a wrong count.
+//! Simulates both extensions at once, without the cells that cannot cause a wrong count.
 //!
-//! Every count, and the final number in every cell, equals that of a pair of the library's `CountingFilter`s; the tests
-//! below compare them insertion by insertion. The module works with positions only, not with keys or hash functions.
+//! Every count, and the final value of every cell, is the same as in two of the library's `CountingFilter`s. The tests
+//! below compare them insertion by insertion. This module works with positions only, not with keys or hash functions.
 //!
-//! The idea: call a key *safe* if one of its cells is hit by no other key, and *exposed* if all its cells are shared.
-//! The private cell of a safe key counts only this key, so the minimum of the key's cells is always its true count t.
-//! The count of a safe key is therefore never wrong. In the refined extension, its t-th insertion either raises each of
-//! its cells to t or leaves the cell unchanged. Only the cells of exposed keys, called *contested*, have to be
-//! simulated. In the paper's smallest filters, one key in forty is exposed and less than a third of the keys hit a
-//! contested cell; in larger filters, almost no key does.
+//! The idea is as follows. Call a key *safe* if no other key hits one of its cells, and *exposed* if all its cells are
+//! shared. The private cell of a safe key counts only this key, so the minimum of the key's cells is always its true
+//! count, and the count is never wrong. In the refined extension, the t-th insertion of a safe key raises each of its
+//! cells to t, or leaves the cell unchanged if it is higher. So only the cells of exposed keys, called *contested*,
+//! have to be simulated. In the paper's smallest filters, one key in forty is exposed and less than a third of the keys
+//! hit a contested cell. In larger filters, almost no key does.
 
 use bruit_filters::hash::HashFamily as _;
 
@@ -20,11 +20,11 @@ pub const CELL_TOP: u8 = 63;
 /// Number of values that a cell can hold.
 pub(crate) const CELL_VALUES: usize = CELL_TOP as usize + 1;
 
-/// The state of a cell in one word: free, private to a key, shared, or contested. Contested cells are numbered.
+/// The state of a cell, in one word: free, private to a key, shared, or contested. Contested cells are numbered.
 type Cell = u32;
 
 const FREE: Cell = 0;
-/// The state of a shared cell. The state of a private cell is the key's index plus one, which is below this value.
+/// The state of a shared cell. The state of a private cell is its key's index plus one, which is below this value.
 const SHARED: Cell = 1 << 30;
 /// The state of a contested cell is this value plus its number.
 const CONTESTED: Cell = 1 << 31;
@@ -34,11 +34,11 @@ const NO_SLOT: u32 = u32::MAX;
 
 /// The contested cells of an intuitive and a refined filter, and the keys that hit these cells.
 ///
-/// Created once and [`rebuild`](Self::rebuild)ed for each filter, without allocating memory again.
+/// The same value is used for all filters: [`rebuild`](Self::rebuild) does not allocate memory again.
 #[derive(Debug, Default)]
 pub(crate) struct ContestedCells {
     cells: Vec<Cell>,
-    /// Numbers of the contested cells that the keys hit, slot by slot.
+    /// Numbers of the contested cells that each key hits, slot by slot.
     hits: Vec<u32>,
     slots: Vec<Slot>,
     slot_of_key: Vec<u32>,
@@ -60,7 +60,7 @@ struct Slot {
     inserted: u32,
 }
 
-/// Index of an extension in a pair of results.
+/// Index of each extension in a pair of results.
 pub(crate) const INTUITIVE: usize = 0;
 pub(crate) const REFINED: usize = 1;
 
@@ -89,7 +89,7 @@ impl ContestedCells {
         self.settle(positions, counts);
     }
 
-    /// Marks each cell of a key as private, or as shared if another key has already claimed it.
+    /// Marks each cell of a key as private, or as shared if another key has claimed it before.
     fn claim(&mut self, key: u32, positions: &[u32]) {
         let own = key + 1;
         for &position in positions {
@@ -98,7 +98,7 @@ impl ContestedCells {
         }
     }
 
-    /// Numbers the cells of a key unless one of them is private.
+    /// Numbers the cells of a key as contested, unless one of them is private.
     fn number_if_exposed(&mut self, positions: &[u32]) {
         if positions.iter().any(|&position| self.cells[position as usize] < SHARED) {
             return;
@@ -112,8 +112,8 @@ impl ContestedCells {
         }
     }
 
-    /// Adds a slot for a key that hits contested cells. Each cell occurs only once in the slot, which implements the
-    /// paper's heuristic H2.
+    /// Adds a slot for a key, if it hits contested cells. A cell that the key hits twice occurs only once in the slot:
+    /// this is the paper's heuristic H2.
     fn add_slot(&mut self, key: u32, positions: &[u32]) {
         let start = self.hits.len();
         let mut exposed = true;
@@ -132,8 +132,8 @@ impl ContestedCells {
         }
     }
 
-    /// Computes the final values of the uncontested cells: the sum of the counts of their keys in the intuitive
-    /// extension, and the largest of these counts in the refined extension. Consumes the state in `cells`.
+    /// Computes the final values of the uncontested cells. In the intuitive extension, a cell ends as the sum of the
+    /// counts of its keys; in the refined extension, as the largest of these counts. Overwrites the state in `cells`.
     fn settle(&mut self, positions: &PositionTable, counts: &[u32]) {
         self.ends.clear();
         self.ends.resize(self.cells.len(), [0; 2]);
@@ -152,7 +152,7 @@ impl ContestedCells {
         }
     }
 
-    /// Adds the count of a key to its shared cells, and returns the number of its private cells. Each cell is marked so
+    /// Adds the count of a key to its shared cells, and returns the number of its private cells. Marks each cell, so
     /// that a second visit by the same key is recognised.
     fn settle_key(&mut self, own: Cell, row: &[u32], count: u8) -> u64 {
         let mut own_cells = 0;
@@ -171,7 +171,7 @@ impl ContestedCells {
         own_cells
     }
 
-    /// Clears all insertions but keeps the positions of the keys.
+    /// Clears all insertions, but keeps the positions of the keys.
     pub(crate) fn clear(&mut self) {
         self.values.fill([0; 2]);
         self.slots.iter_mut().for_each(|slot| slot.inserted = 0);
@@ -253,7 +253,7 @@ mod tests {
 
     use super::*;
 
-    /// The library's two filters, and our simulation of them, which has been used for an earlier round.
+    /// The library's two filters, and the simulation of them. The simulation has been used for an earlier round.
     struct Twins {
         filters: [CountingFilter<UniversalHash>; 2],
         contested: ContestedCells,
@@ -302,7 +302,7 @@ mod tests {
             }
         }
 
-        /// Returns the count of a key according to the contested cells; for safe keys, the exact count.
+        /// Returns the count of a key: for an exposed key, from the contested cells; for a safe key, the exact count.
         fn count(&self, extension: usize, key: u32) -> u32 {
             let slot = self.contested.slots.iter().find(|slot| slot.key == key && slot.exposed);
             let Some(slot) = slot else { return self.inserted[key as usize].min(63) };

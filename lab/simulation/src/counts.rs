@@ -24,7 +24,7 @@ pub enum Counts {
         /// The largest count.
         largest: u32,
     },
-    /// Poisson distributed, as with independent arrivals.
+    /// Poisson distributed, as if arrivals were independent.
     Poisson {
         /// The mean count.
         mean: f64,
@@ -32,7 +32,7 @@ pub enum Counts {
     /// Arrivals choose the i-th key with a probability proportional to i^(−exponent): a few keys arrive very often,
     /// most keys almost never.
     Zipf {
-        /// Skew; 0 means all keys are equally likely.
+        /// The skew. With 0, all keys are equally likely.
         exponent: f64,
         /// The mean count.
         mean: f64,
@@ -49,7 +49,7 @@ impl Counts {
         match self {
             Self::Constant(count) => within("a constant count", count.into(), 1.0, most),
             Self::Uniform { smallest, largest } if smallest > largest => {
-                Err(CountsError::Number(format!("{smallest} to {largest} is not a range of counts")))
+                Err(CountsError::Number(format!("{smallest} to {largest} is not a valid range of counts")))
             }
             Self::Uniform { largest, .. } => within("the largest count", largest.into(), 1.0, most),
             Self::Poisson { mean } => within("the mean count", mean, MEAN_MIN, most),
@@ -74,7 +74,7 @@ impl Counts {
         }
     }
 
-    /// Draws counts for `keys` keys that agree with the known figures of the paper's draw.
+    /// Draws counts for `keys` keys that match the known figures of the paper's draw.
     pub(crate) fn draw_like(self, keys: usize, known: PaperDraw, random: &mut impl Rng) -> Vec<u32> {
         let mut counts = match known.nonzero {
             Some(nonzero) => self.draw_nonzero(keys, nonzero, random),
@@ -86,7 +86,7 @@ impl Counts {
         counts
     }
 
-    /// Draws counts for `keys` keys, exactly `nonzero` of them not zero.
+    /// Draws counts for `keys` keys. Exactly `nonzero` of the counts are not zero.
     fn draw_nonzero(self, keys: usize, nonzero: usize, random: &mut impl Rng) -> Vec<u32> {
         let mut counts = vec![0; keys];
         for key in index::sample(random, keys, nonzero) {
@@ -130,19 +130,19 @@ impl Counts {
 }
 
 fn draw_zipf(exponent: f64, mean: f64, keys: usize, random: &mut impl Rng) -> Vec<u32> {
-    let zipf = Zipf::new(keys as f64, exponent).expect("there are keys, and the exponent is not negative");
+    let zipf = Zipf::new(keys as f64, exponent).expect("there is at least one key, and the exponent is not negative");
     let mut counts = vec![0; keys];
     let arrivals = (mean * keys as f64).round() as u64;
     for _ in 0..arrivals {
         counts[zipf.sample(random) as usize - 1] += 1;
     }
-    // Shuffle the counts: keys are inserted in order, and the most frequent keys should not always come first.
+    // Shuffle the counts: keys are inserted in order, so the most frequent keys would always come first.
     counts.shuffle(random);
     counts
 }
 
 impl Counts {
-    /// Returns the notation that [`FromStr`] parses.
+    /// Returns the counts in the notation that [`FromStr`] parses.
     #[must_use]
     pub fn notation(self) -> String {
         match self {
@@ -165,7 +165,7 @@ impl fmt::Display for Counts {
     }
 }
 
-/// An error in the notation of [`Counts`].
+/// An error in the text form of [`Counts`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CountsError {
@@ -180,7 +180,8 @@ pub enum CountsError {
 impl FromStr for Counts {
     type Err = CountsError;
 
-    /// Parses `constant:20`, `uniform:0:20`, `poisson:10`, `zipf:1.1` (10 arrivals per key) or `zipf:1.1:20`.
+    /// Parses `constant:20`, `uniform:0:20`, `poisson:10`, `zipf:1.1` (10 arrivals per key) or `zipf:1.1:20` (20 per
+    /// key).
     fn from_str(text: &str) -> Result<Self, CountsError> {
         let counts = match text.split(':').collect::<Vec<_>>()[..] {
             ["constant", count] => Self::Constant(number(count)?),
@@ -209,7 +210,7 @@ fn within(what: &str, number: f64, least: f64, most: f64) -> Result<(), CountsEr
 
 /// Maximum exponent. Above it, nearly all arrivals are for one key.
 const EXPONENT_MAX: f64 = 10.0;
-/// Minimum mean. Below it, a study of any size inserts almost no keys.
+/// Minimum mean. Below it, even the largest study would insert almost no keys.
 const MEAN_MIN: f64 = 0.001;
 /// The mean count of the paper's experiments 4, 5 and 6.
 const ZIPF_MEAN: f64 = 10.0;
@@ -259,8 +260,8 @@ mod tests {
         let drawn = counts.draw_like(10_000, known, &mut ChaCha8Rng::seed_from_u64(1));
         assert_eq!((drawn.len(), drawn.iter().filter(|&&count| count > 0).count()), (10_000, 9_463));
         assert_eq!((drawn.iter().sum::<u32>(), drawn.iter().max()), (99_910, Some(&20)));
-        // The counts are still uniform: each occurs 473 ± 21 times, and the sum is within two standard deviations of
-        // its expectation.
+        // The counts are still uniform: each count occurs 473 ± 21 times, and the sum is within two standard deviations
+        // of its expected value.
         for count in 1..=20 {
             assert!((390..560).contains(&drawn.iter().filter(|&&drawn| drawn == count).count()), "{count}");
         }

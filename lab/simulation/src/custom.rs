@@ -1,8 +1,8 @@
-//! Simulations of a single filter of any shape under traffic of any kind, for the questions that the paper left open.
+//! Simulations of a single filter of any shape under any traffic, for questions that the paper left open.
 //!
 //! A custom run uses the library's own filters, insertion by insertion. A round draws keys, counts, an order and hash
-//! functions. It adds every insertion to a filter that receives all insertions and, if there are several servers, also
-//! to the filter of one of them. It then merges the servers' filters, and looks up every key and an equal number of
+//! functions. One filter receives all insertions. If there are several servers, each insertion also goes to the filter
+//! of one of them, and these filters are then merged. Finally, the round looks up every key, and an equal number of
 //! strangers: keys that were never inserted.
 //!
 //! The same [`CustomOptions`] yield the same results on any number of threads.
@@ -27,8 +27,8 @@ use crate::positions::{PositionTable, draw_keys};
 use crate::sequence::Sequence;
 use crate::{Moments, OptionsError, blocks};
 
-/// Number of rounds per block. A round may take minutes, and a stopped run drops all rounds after the first incomplete
-/// block, so each round is a block.
+/// Number of rounds per block. If a run is stopped, all rounds after the first incomplete block are lost. A round may
+/// take minutes, so each round is a block.
 const BLOCK_ROUNDS: u64 = 1;
 
 /// Results of a custom run.
@@ -38,7 +38,7 @@ pub struct CustomResult {
     pub rounds: u64,
     /// Number of insertions per round.
     pub insertions: Moments,
-    /// Number of keys per round with at least as many insertions as the threshold, if there is a threshold.
+    /// Number of keys per round that were inserted `threshold` times or more, if there is a threshold.
     pub bulk_keys: Moments,
     /// Results of each way of counting.
     pub systems: Vec<SystemResult>,
@@ -47,27 +47,27 @@ pub struct CustomResult {
 /// Results of one way of counting, over all rounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SystemResult {
-    /// The rule for raising the cells of an inserted key.
+    /// The rule that decides which cells of an inserted key are raised.
     pub extension: Extension,
     /// Number of servers that shared the insertions before their filters were merged; 1 if one filter received all
     /// insertions.
     pub servers: u32,
-    /// Insertions of keys with a wrong count, divided by all insertions: the paper's rate. A count at the top of a cell
-    /// is correct if the true count is equal or larger.
+    /// The paper's rate: insertions of keys with a wrong count, divided by all insertions. If a cell is at its maximum,
+    /// the count is correct for any true count that is equal or larger.
     pub rate: Moments,
     /// Keys with a wrong count, divided by the keys that were inserted.
     pub distinct_rate: Moments,
-    /// Mean excess of the count over the true count, over the keys that were inserted.
+    /// Mean difference between the count and the true count, over the keys that were inserted.
     pub over_count: Moments,
-    /// Keys with more insertions than a cell can count, divided by the keys that were inserted.
+    /// Keys that were inserted more often than a cell can count, divided by the keys that were inserted.
     pub clipped: Moments,
     /// Strangers with a count above 0, divided by the strangers.
     pub strangers_seen: Moments,
-    /// f_dcc of inserted keys: the fraction of keys counted at the threshold or above, among the keys inserted at least
-    /// once but less often than the threshold. Only rounds with such keys contribute.
+    /// f_dcc of inserted keys. Of the keys that were inserted at least once but less often than the threshold, this is
+    /// the fraction whose count reaches the threshold. Only rounds with such keys contribute.
     pub false_bulk: Moments,
-    /// f_dcc of keys never inserted, as in equation (4): strangers counted at the threshold or above, divided by the
-    /// strangers.
+    /// f_dcc of keys that were never inserted, as in equation (4): strangers whose count reaches the threshold, divided
+    /// by the strangers.
     pub strangers_bulk: Moments,
     /// The memory of one filter.
     pub bytes: Moments,
@@ -78,7 +78,7 @@ pub struct SystemResult {
 /// Runs `options`.
 ///
 /// `progress` is called after every round, on any thread. Once `stop` is true, no further round is started, and the
-/// results cover the finished rounds.
+/// results cover the rounds finished so far.
 ///
 /// # Errors
 /// [`OptionsError`] if the options are invalid. In that case, no round is run.
@@ -158,13 +158,13 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Runs filters with k positions anywhere in the filter. Their cells are copies of `empty`.
+    /// Runs filters whose keys have k positions anywhere in the filter. Their cells are copies of `empty`.
     fn run_classical<C: CellMemory>(&self, empty: &C, systems: &mut [SystemResult]) {
         let random = &mut random(self.options.seed, self.number, Purpose::Functions);
         let table =
             PositionTable::draw(self.options.family, self.options.hashes, self.options.cells, &self.keys, random);
-        // One result for the filter that receives all insertions, and one for the merged filters if there are several
-        // servers.
+        // Each extension has one result for the filter that receives all insertions and, if there are several servers,
+        // one for the merged filters.
         for systems in systems.chunk_by_mut(|one, next| one.extension == next.extension) {
             let filter = CountingFilter::with_cells(table.clone(), systems[0].extension, empty.clone());
             self.count(&filter.expect("the options were checked"), systems);
@@ -207,12 +207,12 @@ impl<'a> Round<'a> {
                 servers[server].insert(key, 1);
             }
         });
-        let mut merged = servers.pop().expect("there is a server");
+        let mut merged = servers.pop().expect("there is at least one server");
         servers.iter().for_each(|other| merged.merge(other));
         merged
     }
 
-    /// Calls `insert` with each key and its number of insertions in a row, in the order of the round.
+    /// Calls `insert` with keys in the order of the round, each with its number of insertions in a row.
     fn for_each_insertion(&self, mut insert: impl FnMut(u32, u32)) {
         let keys = || (0u32..).zip(&self.counts);
         match &self.sequence {
@@ -246,7 +246,7 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Tally of the results for the keys inserted in one round.
+/// Tally over the keys that were inserted in one round.
 #[derive(Default)]
 struct InsertedTally {
     keys: u64,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::Counts;
 
-/// Numbers of hash functions tried in each experiment.
+/// The numbers of hash functions that each experiment tries.
 pub const HASHES: [u32; 3] = [4, 6, 8];
 
 /// One of the paper's eight experiments.
@@ -15,7 +15,7 @@ impl Experiment {
     /// All eight experiments, in order.
     pub const ALL: [Self; 8] = [Self(1), Self(2), Self(3), Self(4), Self(5), Self(6), Self(7), Self(8)];
 
-    /// Returns experiment `number` of the paper, if it exists.
+    /// Returns experiment `number` of the paper; `None` if there is no such experiment.
     #[must_use]
     pub fn new(number: u64) -> Option<Self> {
         Self::ALL.into_iter().find(|experiment| u64::from(experiment.number()) == number)
@@ -39,7 +39,7 @@ impl Experiment {
         }
     }
 
-    /// Returns the known figures of the counts that the paper drew once for all its rounds.
+    /// Returns what is known of the counts. The paper drew them once, for all its rounds.
     #[must_use]
     pub const fn paper_draw(self) -> PaperDraw {
         match self.0 {
@@ -60,8 +60,8 @@ impl Experiment {
         }
     }
 
-    /// Returns true if errors are also counted during the insertions: the paper shows the growth of errors in these
-    /// experiments.
+    /// Returns true if errors are also counted during the insertions. For these experiments, the paper shows how the
+    /// errors grow.
     #[must_use]
     pub const fn has_growth(self) -> bool {
         matches!(self.0, 1 | 3)
@@ -74,15 +74,15 @@ impl Experiment {
     }
 }
 
-/// Figures of the paper's draw of counts, derived from its results.
+/// Properties of the counts that the paper drew, derived from its results.
 ///
-/// *Keys with a count above zero:* the intuitive rate is (1 − e^(−kn/m))^k. Solving for n yields 9,463 ± 7 in
-/// experiment 4 at m = 80K, although 9,524 ± 21 would be expected, and about 9,744 in experiment 8.
+/// *Keys with a count above zero:* the intuitive rate is (1 − e^(−kn/m))^k. Solved for n, this gives 9,463 ± 7 in
+/// experiment 4 at m = 80K (9,524 ± 21 would be expected), and about 9,744 in experiment 8.
 ///
-/// *Sum of the counts:* a rate with few errors is a small whole number divided by 1,000 times the sum. So 1.501E-7 and
-/// 2.402E-7 in experiments 4 and 5 can only be 15 and 24 errors, divided by 1,000 times 99,9xx. All such rates together
-/// restrict the sum to 99,907 to 99,912 in experiments 4 and 5, 99,560 to 99,568 in experiment 6, and 198,050 to
-/// 198,057 in experiment 8. In experiment 7, too many sums are possible.
+/// *Sum of the counts:* if there are few errors, the rate is a small whole number divided by 1,000 times the sum. So
+/// 1.501E-7 and 2.402E-7 in experiments 4 and 5 can only be 15 and 24 errors, divided by 1,000 times 99,9xx. Taken
+/// together, all such rates limit the sum to 99,907 to 99,912 in experiments 4 and 5, to 99,560 to 99,568 in experiment
+/// 6, and to 198,050 to 198,057 in experiment 8. In experiment 7, too many sums are possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaperDraw {
     /// Number of nonzero counts among the 10,000, if known.

@@ -4,8 +4,8 @@
 //! [`run_custom`] simulates the library's filters under other traffic. Both functions return the same results for the
 //! same options on any number of threads, and use no clock, terminal or file.
 //!
-//! A study of 1,000 rounds makes 10^10 insertions into counting filters. An observation in `contested` reduces the time
-//! to seconds: the count of a key with a private cell is never wrong.
+//! A study of 1,000 rounds makes 10^10 insertions into counting filters. It still takes only seconds, because the count
+//! of a key with a private cell is never wrong (see `contested`).
 
 mod blocks;
 mod contested;

@@ -1,4 +1,4 @@
-//! Mean and standard deviation of a stream of numbers.
+//! The mean and the standard deviation of a stream of numbers.
 
 /// Count, mean and standard deviation of a stream of numbers.
 ///
@@ -30,7 +30,7 @@ impl Moments {
         self.squares += other.squares + distance * distance * ours * theirs / (ours + theirs);
     }
 
-    /// Returns how many numbers there are.
+    /// Returns the number of numbers.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
@@ -42,8 +42,8 @@ impl Moments {
         self.mean
     }
 
-    /// Returns the standard deviation with the count as divisor, not the count minus one, as in the paper's tables:
-    /// three rounds in a thousand at 1e-4 yield the printed 5.469E-6, not 5.472E-6.
+    /// Returns the standard deviation. As in the paper's tables, the divisor is the count, not the count minus one:
+    /// three rounds in a thousand at 1e-4 give 5.469E-6, which the paper prints, and not 5.472E-6.
     #[must_use]
     pub fn standard_deviation(&self) -> f64 {
         if self.count == 0 { 0.0 } else { (self.squares / self.count as f64).sqrt() }

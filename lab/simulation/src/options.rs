@@ -2,7 +2,8 @@
 
 use crate::CountsError;
 
-/// Maximum number of rounds. Memory does not grow with the rounds, but a study with the maximum would run for a month.
+/// Maximum number of rounds. Memory does not grow with the rounds, but a study with the maximum number would run for a
+/// month.
 pub const ROUNDS_MAX: u64 = 100_000_000;
 
 /// Maximum number of threads.
@@ -32,7 +33,7 @@ pub enum OptionsError {
         number: u8,
     },
     /// The threshold is above the largest count of a cell.
-    #[error("threshold {threshold} is too high: cells of {cell_bits} bits count up to {top}")]
+    #[error("threshold {threshold} is too high: cells of {cell_bits} bits count only up to {top}")]
     Threshold {
         /// The threshold.
         threshold: u32,
@@ -42,7 +43,7 @@ pub enum OptionsError {
         top: u32,
     },
     /// The run would need more memory than allowed.
-    #[error("this needs about {} MiB of memory, more than the limit of {}: use fewer keys, cells, servers or threads",
+    #[error("about {} MiB of memory needed, over the limit of {} MiB: use fewer keys, cells, servers or threads",
         .bytes >> 20, .most >> 20)]
     Memory {
         /// Estimated memory.
@@ -57,7 +58,7 @@ pub(crate) fn within(what: &'static str, number: u64, most: u64) -> Result<(), O
     if (1..=most).contains(&number) { Ok(()) } else { Err(OptionsError::Outside { what, number, most }) }
 }
 
-/// Checks the numbers of rounds and threads.
+/// Checks the number of rounds and the number of threads.
 pub(crate) fn check_rounds_and_threads(rounds: u64, threads: usize) -> Result<(), OptionsError> {
     within("the number of rounds", rounds, ROUNDS_MAX)?;
     within("the number of threads", threads as u64, THREADS_MAX)

@@ -1,8 +1,9 @@
-//! The figures of the paper's Tables 3 to 10, and their distance from our results.
+//! The figures in Tables 3 to 10 of the paper, and their distance from our results.
 //!
-//! `data/tables-3-to-10.csv` has the means and deviations as printed, `data/reduction-rates.csv` the reduction rates.
-//! The paper omits tables of the intuitive extension if they would repeat another experiment (2 and 3 repeat 1, 5
-//! repeats 4), so the files have no lines for them.
+//! The files `data/tables-3-to-10.csv` and `data/reduction-rates.csv` contain the paper's printed figures: means and
+//! deviations in the first, reduction rates in the second. The paper omits a table of the intuitive extension if it
+//! would repeat that of another experiment (2 and 3 repeat 1, 5 repeats 4), so the files have no lines for these
+//! tables.
 
 mod reductions;
 
@@ -13,10 +14,10 @@ use bruit_filters::counting::Extension;
 pub use self::reductions::{Reduction, find_reduction, reductions};
 use crate::{Experiment, Moments};
 
-/// Number of rounds that each of the paper's figures is based on.
+/// Number of rounds behind each of the paper's figures.
 pub const ROUNDS: u64 = 1000;
 
-/// One mean of the paper, with its standard deviation over [`ROUNDS`] rounds.
+/// One of the paper's means, with its standard deviation over [`ROUNDS`] rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
     /// The experiment.
@@ -34,13 +35,13 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Returns how far the mean of `ours` is above the paper's mean, in standard errors of the difference; 0 if both
-    /// are equal.
+    /// Returns how far the mean of `ours` is above the paper's mean, in standard errors of the difference. Returns 0 if
+    /// the means are equal.
     #[must_use]
     pub fn distance(&self, ours: &Moments) -> f64 {
         let theirs = self.standard_deviation / (ROUNDS as f64).sqrt();
         let difference = ours.mean() - self.mean;
-        // If the rounds do not vary, the standard error is 0, and the distance of unequal means is infinite.
+        // If all rounds give the same rate, the standard error is 0, and unequal means are infinitely far apart.
         if difference == 0.0 { 0.0 } else { difference / theirs.hypot(ours.standard_error()) }
     }
 }
@@ -55,7 +56,7 @@ pub fn figures() -> &'static [Figure] {
     &FIGURES
 }
 
-/// Returns the paper's figure for this configuration, if printed.
+/// Returns the paper's figure for this configuration, if the paper prints one.
 #[must_use]
 pub fn find(experiment: Experiment, extension: Extension, m: u64, k: u32) -> Option<&'static Figure> {
     let wanted = (experiment, extension, m, k);
@@ -103,7 +104,7 @@ mod tests {
     fn distances_are_in_standard_errors_of_the_difference() {
         let figure = Figure { mean: 1e-3, standard_deviation: 3e-4, ..figures()[0] };
         let mut ours = Moments::default();
-        // Mean 2e-3, deviation 4e-4, 1000 rounds: the standard errors are 3e-4 and 4e-4 over √1000, together 5e-4.
+        // The standard errors are 3e-4/√1000 and 4e-4/√1000, together 5e-4/√1000.
         (0..500).for_each(|_| [1.6e-3, 2.4e-3].into_iter().for_each(|rate| ours.push(rate)));
         assert!((figure.distance(&ours) - 2.0 * 1000f64.sqrt()).abs() < 1e-9);
         let none = Figure { mean: 0.0, standard_deviation: 0.0, ..figure };

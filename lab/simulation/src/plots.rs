@@ -1,7 +1,7 @@
 //! Plots of the results of a study, as SVG and as PNG.
 //!
-//! `plotters` draws the SVG, and `resvg` renders the PNG from the SVG, so both show the same picture. All plots except
-//! one are line charts in panels; their modules only supply the points.
+//! `plotters` draws the SVG, and `resvg` renders the PNG from the SVG, so both show the same picture. Almost all plots
+//! are line charts in panels; their modules only supply the points.
 //!
 //! Equal studies yield equal bytes: the plots do not depend on the clock, the machine's fonts, or the order of a hash
 //! map.
@@ -30,7 +30,7 @@ pub struct Plot {
     pub bytes: Vec<u8>,
 }
 
-/// Draws every plot that the study has data for, as SVG and as PNG. A plot that would be empty is omitted.
+/// Draws every plot for which the study has data, as SVG and as PNG. A plot that would be empty is omitted.
 #[must_use]
 pub fn draw(study: &Study) -> Vec<Plot> {
     let files = |(stem, svg): (String, String)| {
@@ -41,7 +41,7 @@ pub fn draw(study: &Study) -> Vec<Plot> {
     pictures(study).flat_map(files).collect()
 }
 
-/// Iterates over all plots that are not empty, as the stem of the file name and the SVG.
+/// Iterates over all plots that are not empty. Each item is the stem of the file name, and the SVG.
 fn pictures(study: &Study) -> impl Iterator<Item = (String, String)> {
     let whole = [
         ("reduction-rates".to_owned(), rates::reduction_rates(study)),
@@ -62,10 +62,10 @@ fn stem(kind: &str, experiment: Experiment) -> String {
     format!("{kind}-experiment-{}", experiment.number())
 }
 
-/// Twice the display size, so that the picture is sharp on a high-resolution screen.
+/// Render at twice the display size, so that the picture is sharp on a high-resolution screen.
 const SCALE: u8 = 2;
 
-/// The only font is DejaVu Sans, embedded in the program, so plots look the same on every machine.
+/// The only font is DejaVu Sans. It is embedded in the program, so plots look the same on every machine.
 static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
     let mut fonts = Database::new();
     fonts.load_font_data(dejavu::sans::regular().to_vec());
@@ -76,8 +76,8 @@ static FONTS: LazyLock<Arc<Database>> = LazyLock::new(|| {
 fn png(svg: &str) -> Vec<u8> {
     let options = Options { fontdb: Arc::clone(&FONTS), ..Options::default() };
     let tree = Tree::from_str(svg, &options).expect("plotters writes valid SVG");
-    let size = tree.size().to_int_size().scale_by(SCALE.into()).expect("a picture is not empty");
-    let mut pixmap = Pixmap::new(size.width(), size.height()).expect("a picture fits into memory");
+    let size = tree.size().to_int_size().scale_by(SCALE.into()).expect("the picture is not empty");
+    let mut pixmap = Pixmap::new(size.width(), size.height()).expect("the picture fits into memory");
     resvg::render(&tree, Transform::from_scale(SCALE.into(), SCALE.into()), &mut pixmap.as_mut());
     pixmap.encode_png().expect("writing to memory cannot fail")
 }

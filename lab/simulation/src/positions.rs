@@ -1,4 +1,4 @@
-//! Positions of the keys of a round, computed once from a hash family and then looked up.
+//! The positions of a round's keys, computed once from a hash family and then looked up.
 //!
 //! A [`PositionTable`] is itself a [`HashFamily`] whose keys are 0, 1, 2 …, so the library's filters can use it.
 
@@ -11,7 +11,7 @@ use bruit_structures::hash::{Digest, IndexedDigest, PolynomialHash, Prime, Remap
 use rand::Rng;
 use rand::seq::index;
 
-/// A source of the k positions of a key.
+/// A hash family that computes the k positions of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Family {
     /// The paper's family: h(x) = ((c·x + d) mod p) mod m with p = 2,100,000,011.
@@ -21,10 +21,10 @@ pub enum Family {
     Polynomial,
     /// Keyed fingerprints, as in production.
     Fingerprint,
-    /// MD5 of the key, mapped into each of k partitions by a separate function: ℓ_i of the paper's §3.
+    /// One MD5 of the key. A separate function (ℓ_i in §3 of the paper) maps it to a position in each of k partitions.
     RemappedDigest,
-    /// MD5 of the key and the number of the function, as in the survey's slides. A random prefix of the key makes the
-    /// functions of every round different.
+    /// One MD5 per hash function, of the key and the function's number, as in the survey's slides. A random prefix of
+    /// the key gives every round different functions.
     IndexedDigest,
 }
 
@@ -46,23 +46,21 @@ impl fmt::Display for Family {
     }
 }
 
-/// Number of coefficients of each polynomial, which is also the number of keys whose positions are independent of each
-/// other.
+/// Number of coefficients of each polynomial. The positions of any that many keys are independent.
 const COEFFICIENTS: u32 = 8;
 
-/// Number of fingerprint bits that determine positions: the maximum of a filter.
+/// Number of fingerprint bits that determine positions: as many as a filter can use.
 const FINGERPRINT_BITS: u32 = 64;
 
 /// The prime p of the paper's hash functions. Keys are drawn from 1..p.
 const PRIME: usize = 2_100_000_011;
 
-/// Draws distinct keys from the universe without replacement: a key drawn twice would have a wrong count in every
-/// filter.
+/// Draws distinct keys from the universe. A key that was drawn twice would have a wrong count in every filter.
 pub(crate) fn draw_keys(keys: usize, random: &mut impl Rng) -> Vec<u64> {
     index::sample(random, PRIME - 1, keys).iter().map(|key| key as u64 + 1).collect()
 }
 
-/// Positions of a set of keys, which the table numbers 0, 1, 2 …
+/// The positions of a set of keys. The table numbers the keys 0, 1, 2 …
 #[derive(Clone, Debug)]
 pub(crate) struct PositionTable {
     cells: u64,
@@ -79,11 +77,11 @@ impl PositionTable {
         match family {
             Family::Universal => {
                 let hash = UniversalHash::draw(cells, Prime::Paper, hashes, word);
-                Self::new(&hash.expect("there are cells and functions"), keys)
+                Self::new(&hash.expect("there is at least one cell and one function"), keys)
             }
             Family::Polynomial => {
                 let hash = PolynomialHash::draw(cells, Prime::Mersenne61, hashes, COEFFICIENTS, word);
-                Self::new(&hash.expect("there are cells, functions and coefficients"), keys)
+                Self::new(&hash.expect("there is at least one cell, function and coefficient"), keys)
             }
             Family::Fingerprint => {
                 let mut key = [0; 16];
@@ -96,12 +94,15 @@ impl PositionTable {
             Family::RemappedDigest => {
                 let hash = RemappedDigest::draw(Digest::Md5, hashes, cells, word);
                 let digests: Vec<_> = keys.iter().map(|x| Digest::Md5.of(&x.to_le_bytes())).collect();
-                Self::new(&hash.expect("there are functions, and a cell for each"), &digests)
+                Self::new(&hash.expect("there is at least one function, and at least one cell for each"), &digests)
             }
             Family::IndexedDigest => {
                 let prefix = word().to_le_bytes();
                 let keys: Vec<_> = keys.iter().map(|x| [prefix, x.to_le_bytes()].concat()).collect();
-                Self::new(&IndexedDigest::new(hashes, cells).expect("there are cells and functions"), &keys)
+                Self::new(
+                    &IndexedDigest::new(hashes, cells).expect("there is at least one cell and one function"),
+                    &keys,
+                )
             }
         }
     }
@@ -145,7 +146,7 @@ impl HashFamily for PositionTable {
         if (self.cells, self.hashes) == (other.cells, other.hashes) && Arc::ptr_eq(&self.rows, &other.rows) {
             return Ok(());
         }
-        let name = |table: &Self| format!("one of {} positions in {} cells", table.rows.len(), table.cells);
+        let name = |table: &Self| format!("table of {} positions in {} cells", table.rows.len(), table.cells);
         Err(Mismatch { what: "the table of positions", ours: name(self), theirs: name(other) })
     }
 }

@@ -1,10 +1,10 @@
-//! Results of a study.
+//! The results of a study.
 
 use bruit_filters::counting::Extension;
 
 use crate::{CELL_TOP, Experiment, Moments};
 
-/// Results of a selection of the eight experiments.
+/// Results of some or all of the eight experiments.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Study {
     /// Number of rounds, each with its own hash functions.
@@ -25,7 +25,7 @@ pub struct ExperimentResult {
 }
 
 impl ExperimentResult {
-    /// Adds the results of other rounds.
+    /// Adds the results of more rounds.
     pub(crate) fn merge(&mut self, other: &Self) {
         for (total, part) in self.configurations.iter_mut().zip(&other.configurations) {
             total.intuitive.merge(&part.intuitive);
@@ -35,7 +35,7 @@ impl ExperimentResult {
     }
 }
 
-/// Results of both extensions with m cells and k hash functions.
+/// Results of both extensions, with m cells and k hash functions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConfigurationResult {
     /// The number of cells.
@@ -46,7 +46,7 @@ pub struct ConfigurationResult {
     pub intuitive: ExtensionResult,
     /// Results of the refined extension: every insertion raises only the lowest cells of its key.
     pub refined: ExtensionResult,
-    /// Sum of both extensions' rates per round. Its standard deviation depends on the correlation of the two rates.
+    /// The sum of the two extensions' rates, per round. Its standard deviation shows how the two rates are correlated.
     pub rate_sum: Moments,
 }
 
@@ -68,7 +68,7 @@ impl ConfigurationResult {
         (refined > 0.0).then(|| intuitive / refined)
     }
 
-    /// Returns the correlation of the rates of both extensions, from −1 to 1; 0 if one of the rates does not vary.
+    /// Returns the correlation of the two extensions' rates, from −1 to 1; 0 if one of the rates does not vary.
     ///
     /// Both extensions run the same rounds, so a round with many errors in one extension often has many in the other.
     #[must_use]
@@ -84,7 +84,7 @@ impl ConfigurationResult {
 
     /// Returns the relative standard error of the reduction rate, to first order; `None` if the rate does not exist.
     ///
-    /// Unreliable if fewer than about ten rounds had an error.
+    /// The result is unreliable if fewer than about ten rounds had an error.
     #[must_use]
     pub fn reduction_error(&self) -> Option<f64> {
         let spread = |rate: &Moments| rate.standard_error() / rate.mean();
@@ -101,16 +101,16 @@ pub(crate) fn quotient_error(above: f64, below: f64, correlation: f64) -> f64 {
 /// Results of one extension over all rounds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExtensionResult {
-    /// Insertions of keys with a wrong count, divided by all insertions: the paper's rate.
+    /// The paper's rate: insertions of keys with a wrong count, divided by all insertions.
     pub rate: Moments,
-    /// Keys with a wrong count, divided by the keys that were inserted: the paper's second rate.
+    /// The paper's second rate: keys with a wrong count, divided by the keys that were inserted.
     pub distinct_rate: Moments,
     /// Histogram of wrong keys per round: `wrong_keys[w]` rounds had w wrong keys.
     pub wrong_keys: Vec<u64>,
     /// Histogram of the final cell values, 0 to [`CELL_TOP`], over all rounds.
     pub cells: Vec<u64>,
     /// Keys with a wrong count, divided by all keys, after each twentieth of the insertions. A key that has not been
-    /// inserted yet does not count as wrong. Empty except for experiments 1 and 3.
+    /// inserted yet is not counted as wrong. The list is empty except in experiments 1 and 3.
     pub growth: Vec<Moments>,
 }
 
@@ -129,7 +129,7 @@ impl ExtensionResult {
         self.wrong_keys[wrong_keys] += 1;
     }
 
-    /// Adds the results of other rounds.
+    /// Adds the results of more rounds.
     fn merge(&mut self, other: &Self) {
         self.rate.merge(&other.rate);
         self.distinct_rate.merge(&other.distinct_rate);

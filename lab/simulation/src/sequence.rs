@@ -12,12 +12,12 @@ pub(crate) enum Sequence {
     Rounds,
     /// All insertions of a key in a row, then the next key.
     Runs,
-    /// The drawn sequence.
+    /// All insertions, in the order that was drawn.
     Shuffled(Vec<u32>),
 }
 
 impl Sequence {
-    /// Builds the sequence of insertions of keys with these counts, in this order.
+    /// Builds the sequence of insertions for keys with these counts, in the given order.
     pub(crate) fn draw(order: Order, counts: &[u32], random: &mut impl Rng) -> Self {
         match order {
             Order::Rounds => Self::Rounds,

@@ -1,12 +1,12 @@
 //! The eight experiments, over any number of rounds.
 //!
-//! A round draws keys once. It draws counts and hash functions once for all experiments with the same counts, which
-//! differ only in their order. The paper does the same: its figures for experiments 1 and 2 at m = 320K are equal to
-//! the last digit.
+//! A round draws keys once. Experiments that differ only in the order of the insertions share their counts and hash
+//! functions, which are also drawn once per round. The paper does the same: its figures for experiments 1 and 2 at m =
+//! 320K agree to the last digit.
 //!
-//! The same [`StudyOptions`] yield the same results on any number of threads, and whatever other experiments are in the
-//! run: every choice uses its own random stream, derived from the seed, the round and the purpose. The study reads
-//! neither the clock nor any other source of randomness.
+//! The same [`StudyOptions`] yield the same results on any number of threads. The results of an experiment do not
+//! depend on which other experiments are in the run: every choice uses its own random stream, derived from the seed,
+//! the round and the purpose. The study uses neither a clock nor any other source of randomness.
 
 use std::fmt;
 use std::sync::atomic::AtomicBool;
@@ -25,10 +25,10 @@ use crate::{Counts, Moments, blocks};
 /// Number of keys in each of the paper's rounds.
 pub const KEYS: usize = 10_000;
 
-/// Number of times that errors are counted during the insertions, in experiments 1 and 3.
+/// How often errors are counted during the insertions, in experiments 1 and 3.
 const CHECKPOINTS: usize = 20;
 
-/// Number of rounds per block. A block merges results only once, because merging 156 histograms takes time.
+/// Number of rounds per block. Merging 156 histograms takes time, so results are merged only once per block.
 const BLOCK_ROUNDS: u64 = 4;
 
 /// Options of a study.
@@ -40,9 +40,9 @@ pub struct StudyOptions {
     pub rounds: u64,
     /// Seed of all random choices.
     pub seed: u64,
-    /// Way to draw the counts of the keys.
+    /// How the counts of the keys are drawn.
     pub counts: CountDraws,
-    /// Hash family that positions are drawn from.
+    /// Hash family that computes positions.
     pub family: Family,
     /// Number of worker threads, at least one.
     pub threads: usize,
@@ -51,10 +51,10 @@ pub struct StudyOptions {
 /// The way a round draws the counts of its keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CountDraws {
-    /// New counts in every round, consistent with the known figures of the paper's draw.
+    /// New counts in every round. Their sum and their number of zeros match those of the paper's counts, where known.
     #[default]
     AsPaper,
-    /// New counts in every round, drawn at random.
+    /// New random counts in every round.
     Free,
     /// Random counts drawn once for all rounds, as in the paper.
     Once,
@@ -64,7 +64,7 @@ impl StudyOptions {
     /// Validates the options.
     ///
     /// # Errors
-    /// [`OptionsError`] for the first problem found.
+    /// [`OptionsError`] for the first problem that is found.
     pub fn check(&self) -> Result<(), OptionsError> {
         check_rounds_and_threads(self.rounds, self.threads)?;
         let repeated = |(place, experiment)| self.experiments[..place].contains(experiment);
@@ -88,7 +88,7 @@ impl fmt::Display for CountDraws {
 /// Runs the study.
 ///
 /// `progress` is called after every round, on any thread. Once `stop` is true, no further round is started, and the
-/// results cover the finished rounds.
+/// results cover the rounds finished so far.
 ///
 /// # Errors
 /// [`OptionsError`] if the options are invalid. In that case, no round is run.
@@ -134,12 +134,12 @@ fn empty_results(experiments: &[Experiment]) -> Vec<ExperimentResult> {
     experiments.iter().map(empty).collect()
 }
 
-/// Experiments with the same counts, which differ only in their order.
+/// Experiments that have the same counts and differ only in the order of the insertions.
 struct Group {
     counts: Counts,
     paper_draw: PaperDraw,
     sizes: &'static [u64],
-    /// Experiments with their indices in the results.
+    /// The experiments, with their indices in the results.
     experiments: Vec<(usize, Experiment)>,
 }
 
@@ -187,8 +187,8 @@ enum Purpose {
 }
 
 fn random(seed: u64, round: u64, purpose: Purpose) -> ChaCha8Rng {
-    // Uses the number of the first experiment with these counts, even if it is not run: experiment 5 shares the counts
-    // of experiment 4.
+    // Use the number of the first experiment with these counts, even if it is not in the run: experiment 5 shares the
+    // counts of experiment 4.
     let first = |counts| {
         let first = Experiment::ALL.into_iter().find(|experiment| experiment.counts() == counts);
         first.expect("only the paper's counts are drawn here").number()

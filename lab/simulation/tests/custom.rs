@@ -1,4 +1,4 @@
-//! Custom runs checked against known bounds and against the study.
+//! Compares custom runs with known bounds and with the study.
 
 use std::sync::atomic::AtomicBool;
 
@@ -68,7 +68,7 @@ fn merging_costs_the_intuitive_extension_nothing_and_the_refined_one_something()
     let [intuitive, intuitive_merged, refined, refined_merged] = run(&traffic).systems.try_into().unwrap();
     assert_eq!(intuitive.rate, intuitive_merged.rate);
     assert!(refined_merged.rate.mean() > 1.2 * refined.rate.mean());
-    // The merged count is at most that of an intuitive filter of everything.
+    // A merged count is never higher than the count in an intuitive filter that received all insertions.
     assert!(refined_merged.rate.mean() <= intuitive.rate.mean());
     assert_eq!((refined.servers, refined_merged.servers), (1, 4));
 }
@@ -91,7 +91,7 @@ fn one_line_counts_are_exact_past_15() {
     assert!(refined.bytes.mean() >= 640_000.0);
 }
 
-/// The paper's split of cells changes only the memory.
+/// Splitting cells as in the paper changes only the memory.
 #[test]
 fn compact_cells_count_as_wide_ones_in_less_memory() {
     let zipf = Counts::Zipf { exponent: 1.1, mean: 10.0 };
@@ -102,9 +102,9 @@ fn compact_cells_count_as_wide_ones_in_less_memory() {
         let in_wide_cells = SystemResult { bytes: wide.bytes, computed_bytes: wide.computed_bytes, ..compact.clone() };
         assert_eq!(&in_wide_cells, wide);
         assert_eq!(wide.bytes.mean(), 160_000.0);
-        // Base cells of 4 bits, and at least one large count.
+        // The memory includes base cells of 4 bits and at least one large count.
         assert!((40_000.0..60_000.0).contains(&compact.computed_bytes.mean()), "{compact:?}");
-        assert!(compact.computed_bytes.mean() < compact.bytes.mean(), "tables have room to grow");
+        assert!(compact.computed_bytes.mean() < compact.bytes.mean(), "tables have spare capacity");
         assert!(compact.bytes.mean() < wide.bytes.mean());
     }
 }
@@ -117,7 +117,7 @@ fn strangers_are_seen_as_often_as_the_filter_has_false_positives() {
     assert_eq!(intuitive.strangers_seen, refined.strangers_seen);
 }
 
-/// Equation (4) is accurate if every key is inserted once, and far off if keys repeat.
+/// Equation (4) is accurate if every key is inserted only once, and far off if keys repeat.
 #[test]
 fn equation_4_fits_traffic_of_keys_that_come_once() {
     let within = |moments: &Moments, expected: f64| {
@@ -202,7 +202,7 @@ fn invalid_options_are_rejected_before_the_run() {
     assert_eq!(CustomOptions { cells: 1 << 32, threads: 1, ..options() }.check(), Ok(()));
 }
 
-/// If the threshold equals the only count, every key has enough insertions.
+/// If the threshold is the count of all keys, every key reaches it.
 #[test]
 fn a_share_of_zero_keys_has_no_mean() {
     let [_, refined] = extensions(&CustomOptions { threshold: Some(20), ..options() });

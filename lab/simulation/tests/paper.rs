@@ -1,4 +1,5 @@
-//! Observations of the paper about its figures (§5.2), and the agreement of its figures with ours, in fewer rounds.
+//! Checks the paper's observations about its figures (§5.2), and compares its figures with ours. Our runs have fewer
+//! rounds.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -26,7 +27,7 @@ fn study(options: &StudyOptions) -> Study {
     run(options, &|| (), &AtomicBool::new(false)).unwrap()
 }
 
-/// Runs one study of all experiments, shared by several tests.
+/// Runs a study of all experiments. Several tests share it.
 fn all(rounds: u64) -> Study {
     study(&options(&[1, 2, 3, 4, 5, 6, 7, 8], rounds))
 }
@@ -47,14 +48,15 @@ fn forty_rounds_agree_with_every_table() {
     for figure in paper::figures() {
         let results = results(&study, figure.experiment.number().into(), figure.extension);
         let distance = figure.distance(&results[&(figure.m, figure.k)].rate);
-        // With almost no errors in forty rounds, the standard error cannot be estimated.
+        // If there are almost no errors in forty rounds, the standard error cannot be estimated.
         if figure.mean * 40.0 * 10_000.0 < 10.0 {
             continue;
         }
         assert!(distance.abs() < 4.5, "{figure:?}: {distance}");
         far += u32::from(distance.abs() > 2.0);
     }
-    // Four or five distant figures of 98 are expected, and many figures share the same rounds.
+    // Four or five of 98 figures are expected to be more than 2 standard errors away. Many figures share the same
+    // rounds, so there may be more.
     assert!(far <= 12, "{far}");
 }
 
@@ -83,7 +85,8 @@ fn order_does_not_matter_to_the_intuitive_extension_and_does_to_the_refined() {
         assert_eq!(finals(one, Extension::Intuitive), finals(other, Extension::Intuitive));
         assert_ne!(finals(one, Extension::Refined), finals(other, Extension::Refined));
     }
-    // If all keys are inserted equally often, runs have the fewest errors and shuffled insertions by far the most.
+    // If all keys are inserted equally often, there are fewest errors if keys come in runs, and by far the most if the
+    // insertions are shuffled.
     let mean = |experiment| results(&study, experiment, Extension::Refined)[&(80_000, 4)].rate.mean();
     assert!(mean(2) < mean(1) && 3.0 * mean(1) < mean(3));
 }
@@ -98,8 +101,8 @@ fn experiment_2_is_round_1_of_experiment_1_in_effect() {
     }
 }
 
-/// The paper saw no new errors after round 2. There are a few, but only in the smallest filter: a key that became wrong
-/// in round 2 raises its cells, which occasionally makes another key wrong.
+/// The paper saw no new errors after round 2. There are a few, but only in the smallest filter. A key whose count
+/// became wrong in round 2 raises its cells, and that occasionally makes the count of another key wrong.
 #[test]
 fn experiment_1_has_a_few_new_errors_in_round_2_and_next_to_none_after() {
     let study = study(&options(&[1], 100));
@@ -159,7 +162,7 @@ fn the_paper_drew_more_zeros_than_chance_would() {
         let study = study(&StudyOptions { counts, ..options(&[4], 60) });
         results(&study, 4, Extension::Intuitive)[&(80_000, 4)].rate.mean()
     };
-    // 9,463 keys instead of 9,524 make 2 % fewer errors at k = 4; the standard error of the difference is 1.4 %.
+    // 9,463 keys instead of 9,524 cause 2 % fewer errors at k = 4. The standard error of the difference is 1.4 %.
     let (paper, free) = (rate(CountDraws::AsPaper), rate(CountDraws::Free));
     assert!(paper < free && free < 1.06 * paper, "{paper} {free}");
 }
@@ -199,7 +202,7 @@ fn results_depend_on_the_seed_and_on_nothing_else() {
 #[test]
 fn counts_drawn_once_are_the_same_in_every_round() {
     let spread = |counts| {
-        // Most cells belong to one key at this size, so the histogram of cells shows the number of keys with each
+        // At this size, most cells belong to a single key, so the histogram of cells shows how many keys have each
         // count.
         let values = |rounds| {
             let study = study(&StudyOptions { counts, ..options(&[4], rounds) });

@@ -1,4 +1,4 @@
-//! Plots of synthetic studies: file names, content, and robustness against odd studies.
+//! Tests of the plots of synthetic studies: file names, content, and robustness against unusual studies.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 const KEYS: f64 = 10_000.0;
 
-/// Builds a study with results similar to those of the paper.
+/// Builds a study whose results are similar to those of the paper.
 fn study(numbers: &[u64], rounds: u64) -> Study {
     let experiments = numbers.iter().map(|&number| experiment(Experiment::new(number).unwrap(), rounds));
     Study { rounds, seed: 1, experiments: experiments.collect() }
@@ -32,7 +32,7 @@ fn experiment(experiment: Experiment, rounds: u64) -> ExperimentResult {
 fn extension(experiment: Experiment, m: u64, load: f64, rate: f64, rounds: u64) -> ExtensionResult {
     let mut result = ExtensionResult::default();
     for round in 0..rounds {
-        // Rounded so that the mean over all rounds is exact.
+        // Round the value, so that the mean over all rounds is exact.
         let wrong = (rate * KEYS * (round + 1) as f64).floor() - (rate * KEYS * round as f64).floor();
         result.rate.push(wrong / KEYS);
         result.distinct_rate.push(wrong / KEYS);
@@ -50,7 +50,7 @@ fn extension(experiment: Experiment, m: u64, load: f64, rate: f64, rounds: u64) 
     result
 }
 
-/// Draws the plots, keyed by file name.
+/// Draws the plots and returns them by file name.
 fn drawn(study: &Study) -> BTreeMap<String, Vec<u8>> {
     draw(study).into_iter().map(|plot| (plot.name, plot.bytes)).collect()
 }

@@ -1,11 +1,11 @@
-//! Measures the time and memory of the paper's split cells, compared with cells of a fixed width.
+//! Compares the time and memory of the paper's split cells with those of cells of a fixed width.
 //!
 //! ```sh
 //! cargo run --release -p bruit-structures --example compact_speed
 //! ```
 //!
-//! Insertions choose keys by Zipf's law. Every layout counts the same insertions with the refined extension and the
-//! same four positions for each key; then every key is queried once. Times are the mean CPU time of the thread over
+//! Insertions choose keys by Zipf's law. Every layout counts the same insertions, with the refined extension and the
+//! same four positions for each key. Then every key is queried once. Times are the thread's CPU time, averaged over
 //! five rounds.
 
 #![expect(clippy::print_stdout, reason = "it prints a table")]
@@ -30,12 +30,12 @@ fn main() {
         let arrivals = zipf(keys, ARRIVALS_PER_KEY * keys as usize);
         let cells = CELLS_PER_KEY * keys;
         for bits in [4, 8, 16] {
-            let cells = PackedCells::new(cells, bits).expect("a width within its bounds");
+            let cells = PackedCells::new(cells, bits).expect("the width is within its bounds");
             measure(keys, &arrivals, &format!("fixed, {bits} bits"), &cells, |cells| (cells.allocated_bytes(), 0));
         }
         for low in [2, 3, 4, 5] {
             let cells = CompactCounters::new(cells, low, 16 - low, cells.div_ceil(CHUNK_CELLS));
-            let cells = cells.expect("a shape within its bounds");
+            let cells = cells.expect("the shape is within its bounds");
             let name = format!("compact, {low} + {} bits", 16 - low);
             measure(keys, &arrivals, &name, &cells, |cells| (cells.allocated_bytes(), cells.large_counts()));
         }
@@ -57,7 +57,7 @@ fn measure<C: Cells>(keys: u64, arrivals: &[Fingerprint], name: &str, empty: &C,
         });
         filter = Some(filled);
     }
-    let filter = filter.expect("there are rounds");
+    let filter = filter.expect("there is at least one round");
     let (bytes, large) = memory(filter.cells());
     let (bytes, large) = (bytes as f64 / filter.cells().len() as f64, large as f64 / filter.cells().len() as f64);
     println!("{keys:<9} {name:<20} {bytes:>14.3}  {large:>12.4}  {insertion:>16.1}  {count:>12.1}");
@@ -69,11 +69,11 @@ fn nanoseconds<T>(operations: usize, work: impl FnOnce() -> T) -> f64 {
     (cpu_time_ns() - start) as f64 / operations as f64
 }
 
-/// Returns the CPU time of this thread according to Linux, which excludes other processes.
+/// Returns the CPU time of this thread according to Linux. It excludes other processes.
 fn cpu_time_ns() -> u64 {
     let statistics = fs::read_to_string("/proc/thread-self/schedstat").expect("Linux has scheduler statistics");
     let time = statistics.split_whitespace().next().and_then(|time| time.parse().ok());
-    time.expect("the first number is the time on a processor")
+    time.expect("the first number is the CPU time")
 }
 
 /// Draws keys by Zipf's law with exponent 1, by inversion of the continuous distribution.

@@ -1,11 +1,11 @@
-//! Computes the figures of `docs/survey/summary-cache.md`: the savings of a mail site with a summary of the server's
-//! list.
+//! Computes the figures of `docs/survey/summary-cache.md`: how much traffic a mail site saves with a summary of the
+//! server's list.
 //!
 //! ```sh
 //! cargo run --release -p bruit-structures --example summary_cache
 //! ```
 
-#![expect(clippy::print_stdout, reason = "a program for people")]
+#![expect(clippy::print_stdout, reason = "it prints a table")]
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -14,26 +14,27 @@ use bruit_filters::hash::FingerprintHash;
 use bruit_filters::{Fingerprint, FingerprintKey};
 use bruit_structures::summary::{CELL_BITS, Published, Summary, overflow_bound};
 
-/// Number of signatures that the server lists at a time; a new signature replaces the oldest.
+/// Number of signatures on the server's list. A new signature replaces the oldest.
 const LISTED: u64 = 100_000;
 const CHECKS: u64 = 1_000_000;
-/// Number of checks for each newly listed signature.
+/// Number of checks between two new listings.
 const CHECKS_PER_LISTING: u64 = 20;
-/// Percentage of checks for a listed signature.
+/// Percentage of checks whose signature is listed.
 const KNOWN_PERCENT: u64 = 40;
-/// Headers of IP and UDP, 20 bytes of the protocol, and 20 bytes of a signature. An ICP query carries a URL instead of
+/// The IP and UDP headers, 20 bytes of the protocol, and a signature of 20 bytes. An ICP query carries a URL instead of
 /// a signature.
 const QUESTION_BYTES: u64 = 28 + 20 + 20;
 const ANSWER_BYTES: u64 = 28 + 20;
-/// Maximum number of bytes of an update in one packet.
+/// Maximum number of bytes of an update that fit into one packet.
 const PACKET_BYTES: u64 = 1400;
 const PACKET_HEADER_BYTES: u64 = 28;
-/// The authors' four hash functions.
+/// Number of hash functions, as used by the authors.
 const HASHES: u32 = 4;
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!(
-        "{CHECKS} checks, {KNOWN_PERCENT} % of listed signatures; {LISTED} listed, one new for {CHECKS_PER_LISTING} checks"
+        "{CHECKS} checks, {KNOWN_PERCENT} % of them of listed signatures; \
+         {LISTED} listed, a new one every {CHECKS_PER_LISTING} checks"
     );
     let always = Cost { packets: 2 * CHECKS, bytes: CHECKS * (QUESTION_BYTES + ANSWER_BYTES), ..Cost::default() };
     println!("one query for every check: {} packets, {:.1} MB\n", always.packets, always.megabytes());
@@ -136,8 +137,8 @@ fn run(cells: u64, percent: f64) -> Result<Cost, Box<dyn Error>> {
     Ok(cost)
 }
 
-/// Returns an index in the list. Spam comes in waves, so half of the checks are for the latest tenth of the list, a
-/// quarter for the tenth before, and so on.
+/// Returns a random index in the list. Spam comes in waves, so half of the checks are for the newest tenth of the list,
+/// a quarter for the tenth before it, and so on.
 fn recent(random: &mut u64) -> usize {
     let tenth = LISTED / 10;
     let back = u64::from((next(random) >> 40).trailing_zeros()).min(9);

@@ -1,9 +1,9 @@
 //! Block-based and hierarchical filters, which find out whether an excerpt was part of a recorded payload, and where.
 //!
 //! A payload is split into blocks of equal size. Each block is recorded with its offset, counted in blocks
-//! (Shanmugasundaram, Brönnimann, Memon, *Payload attribution via hierarchical Bloom filters*, CCS 2004). One level of
-//! blocks is the paper's BBF. With more levels (HBF), blocks of twice, four times, … the size are recorded as well.
-//! These doubled blocks show whether two blocks were recorded next to each other:
+//! (Shanmugasundaram, Brönnimann, Memon, *Payload attribution via hierarchical Bloom filters*, CCS 2004). A filter with
+//! one level of blocks is the paper's BBF. A filter with more levels (HBF) also records blocks of twice the size, four
+//! times the size, and so on. These doubled blocks show whether two blocks were next to each other in a payload:
 //!
 //! ```text
 //! level 2   S0S1S2S3 ‖ 0
@@ -12,12 +12,12 @@
 //! ```
 //!
 //! A search tries every alignment of the excerpt to the blocks, and every offset. Each result is a [`Run`] of blocks,
-//! with the number of digests that were found. [`Chance`] returns the expected number of such runs for an excerpt that
-//! was never recorded, at the same fill.
+//! with the number of digests that were found. [`Chance`] returns the number of such runs to expect, at the same fill,
+//! for an excerpt that was never recorded.
 //!
-//! Limits: an incomplete last block is not recorded. Blocks of different payloads can be reported as neighbours if no
-//! doubled block covers both, for instance two blocks that begin at an odd offset. The computed rates do not include
-//! such errors.
+//! Limits: if the last block of a payload is incomplete, it is not recorded. Blocks of different payloads can be
+//! reported as neighbours if no doubled block covers both, for instance two blocks that begin at an odd offset. The
+//! computed rates do not include such errors.
 //!
 //! ```
 //! use bruit_filters::FingerprintKey;

@@ -1,26 +1,27 @@
-//! Compact counters: the paper's split of wide cells into a base filter and small tables (§4, end).
+//! Compact counters: wide cells split into a base filter and small tables, as at the end of §4 of the paper.
 //!
-//! Most counts are small, so most of a wide cell is zeros. In this representation, a base cell stores the s low bits of
-//! a count and a flag. If the flag is set, the high bits are in a table, indexed by the number of the cell. The cells
-//! are divided into N chunks with one table each. An entry identifies its cell by the offset within the chunk, which
-//! needs ⌈log2(m/N)⌉ bits instead of ⌈log2 m⌉. The interface is the same as that of wide cells.
+//! Most counts are small, so most bits of a wide cell are zero. In this representation, a base cell stores the s low
+//! bits of a count and a flag. If the flag is set, the high bits are in a table, under the number of the cell. The
+//! cells are divided into N chunks with one table each. An entry identifies its cell by the offset within the chunk,
+//! which needs ⌈log2(m/N)⌉ bits instead of ⌈log2 m⌉. The interface is the same as that of wide cells.
 //!
-//! A table is an array of entries sorted by offset, with binary search. Unlike a hash table it needs no empty slots,
-//! equal contents are equal arrays, and its memory is easy to compute. Inserting an entry moves all later entries. For
-//! this reason a chunk has at most [`CHUNK_CELLS_MAX`] cells, and a table at most one 4-byte entry per cell.
+//! A table is an array of entries, sorted by offset and searched by bisection. Unlike a hash table, it needs no empty
+//! slots, tables with equal contents are equal arrays, and its memory is easy to compute. Inserting an entry moves all
+//! later entries, so tables must be short: a chunk has at most [`CHUNK_CELLS_MAX`] cells, and its table at most one
+//! 4-byte entry per cell.
 
 use bruit_filters::Mismatch;
 use bruit_filters::counting::{Cells, PackedCells, ShapeError};
 use bruit_filters::internal::ensure_equal;
 
-/// Maximum number of low bits in a base cell; one more bit is the flag.
+/// Maximum number of low bits in a base cell. The flag is one more bit.
 pub const LOW_BITS_MAX: u32 = bruit_filters::counting::CELL_BITS_MAX - 1;
-/// Maximum number of high bits of a count in a table.
+/// Maximum number of high bits of a count, as stored in a table.
 pub const HIGH_BITS_MAX: u32 = 16;
 /// Maximum number of cells in a chunk, so that an offset fits in two bytes.
 pub const CHUNK_CELLS_MAX: u64 = 1 << 16;
 
-/// Cells for counts of up to 31 bits, most of them small.
+/// Cells for counts of up to 31 bits, most of which are small.
 ///
 /// ```
 /// use bruit_filters::counting::Cells;
@@ -81,7 +82,7 @@ impl CompactCounters {
         self.tables.iter().map(|table| table.len() as u64).sum()
     }
 
-    /// Returns the memory according to the paper's formula, in bits: m·(s + 1), plus offset and high bits for each
+    /// Returns the memory in bits according to the paper's formula: m·(s + 1), plus an offset and high bits for each
     /// large count.
     #[must_use]
     pub fn computed_bits(&self) -> u64 {
@@ -89,7 +90,8 @@ impl CompactCounters {
         self.len() * u64::from(self.base.bits()) + self.large_counts() * u64::from(offset_bits + self.high_bits)
     }
 
-    /// Returns the allocated bytes of the base cells and the tables, including the spare capacity of the tables.
+    /// Returns the number of bytes allocated for the base cells and the tables, including the spare capacity of the
+    /// tables.
     #[must_use]
     pub fn allocated_bytes(&self) -> u64 {
         let entries: usize = self.tables.iter().map(Vec::capacity).sum();
@@ -104,7 +106,7 @@ impl CompactCounters {
 
     /// Returns the table of `cell`, and the offset of `cell` within its chunk.
     fn place(&self, cell: u64) -> (usize, u16) {
-        // No overflow: the chunks cover all cells, and each chunk has at most 2^16 cells.
+        // This cannot overflow: the chunks cover all cells, and each chunk has at most 2^16 cells.
         ((cell / self.chunk_cells) as usize, (cell % self.chunk_cells) as u16)
     }
 
@@ -154,7 +156,7 @@ impl Cells for CompactCounters {
     }
 
     fn set(&mut self, cell: u64, value: u32) {
-        assert!(value <= self.top(), "{value} in a counter of {} bits", self.bits());
+        assert!(value <= self.top(), "{value} does not fit into a counter of {} bits", self.bits());
         let was_large = self.base.get(cell) & self.flag() != 0;
         let (low, high) = (value & (self.flag() - 1), value >> self.low_bits);
         if high > 0 {
@@ -185,19 +187,19 @@ impl Cells for CompactCounters {
 #[non_exhaustive]
 pub enum CompactError {
     /// The number of low bits is outside `1..=`[`LOW_BITS_MAX`].
-    #[error("a base cell keeps 1 to {LOW_BITS_MAX} bits of a count, not {bits}")]
+    #[error("a base cell can store 1 to {LOW_BITS_MAX} low bits of a count, not {bits}")]
     LowBits {
         /// Requested number of bits.
         bits: u32,
     },
     /// The number of high bits is outside `1..=`[`HIGH_BITS_MAX`].
-    #[error("a table keeps 1 to {HIGH_BITS_MAX} bits of a count, not {bits}")]
+    #[error("a table can store 1 to {HIGH_BITS_MAX} high bits of a count, not {bits}")]
     HighBits {
         /// Requested number of bits.
         bits: u32,
     },
-    /// The number of chunks is 0, or chunks would have more than [`CHUNK_CELLS_MAX`] cells.
-    #[error("{chunks} chunks do not divide {cells} cells into chunks of 1 to {CHUNK_CELLS_MAX}")]
+    /// The number of chunks is 0, or a chunk would have more than [`CHUNK_CELLS_MAX`] cells.
+    #[error("cannot split {cells} cells into {chunks} chunks of at most {CHUNK_CELLS_MAX} cells")]
     Chunks {
         /// Requested number of chunks.
         chunks: u64,
@@ -254,13 +256,13 @@ mod tests {
     #[test]
     fn the_memory_is_the_base_and_what_large_counts_take() {
         let mut cells = CompactCounters::new(80_000, 3, 13, 16).unwrap();
-        // 5,000 cells per chunk: 13 bits of offset. 80,000 cells of four bits are 625 lines.
+        // A chunk has 5,000 cells, so an offset takes 13 bits. 80,000 cells of four bits are 625 lines.
         assert_eq!(cells.computed_bits(), 320_000);
         assert_eq!(cells.allocated_bytes(), 625 * 64 + 16 * size_of::<Vec<Entry>>() as u64);
         (0..800).for_each(|i| cells.set(i * 100, 8 + i as u32));
         assert_eq!(cells.computed_bits(), 320_000 + 800 * (13 + 13));
-        // The tables contain at least these entries, and have capacity for at most twice as many, because `Vec` doubles
-        // its capacity.
+        // The tables contain at least these entries. They have capacity for at most twice as many, because `Vec`
+        // doubles its capacity.
         let in_tables = cells.allocated_bytes() - 625 * 64 - 16 * size_of::<Vec<Entry>>() as u64;
         assert!((800 * 4..2 * 800 * 4).contains(&in_tables), "{in_tables}");
         let wide = PackedCells::new(80_000, 16).unwrap();

@@ -1,14 +1,14 @@
-//! Hash families for study: the mapping from keys to cells in the paper, and alternatives to it.
+//! Hash families for study: the paper's mapping from keys to cells, and alternatives to it.
 //!
 //! | family | key | purpose |
 //! |---|---|---|
-//! | [`UniversalHash`] | `u64` | the paper's equation (2); linear, with a small modulus, so only for reproduction |
-//! | [`PolynomialHash`] | `u64` | t-wise independent functions, the question of the paper's footnote 3 |
+//! | [`UniversalHash`] | `u64` | the paper's equation (2); linear and with a small modulus, so only for reproducing the paper |
+//! | [`PolynomialHash`] | `u64` | t-wise independent functions, for the question in the paper's footnote 3 |
 //! | [`DigestChunks`] | [`DigestBytes`] | the constructions of §3, with the unreachable cells that the paper warns of |
-//! | [`RemappedDigest`] | [`DigestBytes`] | the remedy of §3: each ℓ_i maps onto ⌊m/k⌋ cells |
-//! | [`IndexedDigest`] | `Vec<u8>` | MD5(x‖i) of the survey's slides |
+//! | [`RemappedDigest`] | [`DigestBytes`] | the remedy in §3: each ℓ_i maps onto ⌊m/k⌋ cells |
+//! | [`IndexedDigest`] | `Vec<u8>` | MD5(x‖i), as in the survey's slides |
 //!
-//! The filters of the product use [`bruit_filters::hash::FingerprintHash`].
+//! Filters in production use [`bruit_filters::hash::FingerprintHash`].
 
 mod digest;
 mod indexed;

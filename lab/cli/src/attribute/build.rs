@@ -22,7 +22,7 @@ use bruit_console::quantity::{counted, human_bytes, parse_bytes, parse_rate};
 const SECONDS_PER_MINUTE: u64 = 60;
 
 /// Default of `--bytes-per-hour` for packets. The default for mail is lower, because there is less mail and its pages
-/// often cover a day: ten days of mail fit into the default `--disk`.
+/// often cover a whole day. The default `--disk` has room for ten such days.
 const PACKETS_BYTES_PER_HOUR: u64 = 64 << 20;
 const MAIL_BYTES_PER_HOUR: u64 = 4 << 20;
 
@@ -45,8 +45,8 @@ pub(super) struct AttributeBuildArgs {
     #[arg(long)]
     follow: bool,
 
-    /// Maximum size of the pages of one hour: 64M and 64MiB are 2^26 bytes. Answers about busier hours are less
-    /// accurate [default: 64MiB, with --mail 4MiB]
+    /// Maximum size of one hour's pages (64M and 64MiB are 2^26 bytes); busier hours get less accurate answers
+    /// [default: 64MiB, with --mail 4MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     bytes_per_hour: Option<u64>,
 
@@ -54,7 +54,7 @@ pub(super) struct AttributeBuildArgs {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=527_040))]
     page_minutes: u64,
 
-    /// False-positive rate of a digest, as long as the size limits permit
+    /// False-positive rate of a digest; higher if a size limit is reached
     #[arg(long, value_name = "RATE", default_value = "0.01", value_parser = parse_rate)]
     false_positive_rate: f64,
 
@@ -62,7 +62,7 @@ pub(super) struct AttributeBuildArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 32, value_parser = clap::value_parser!(u32).range(8..=1024))]
     block_bytes: u32,
 
-    /// Maximum disk space for all pages of the directory, in blocks of 4 KiB; the oldest are deleted
+    /// Maximum disk space for all pages in the directory, counted in 4 KiB blocks; the oldest pages are deleted first
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_bytes)]
     disk: u64,
 
@@ -98,7 +98,7 @@ struct Build {
     /// Number of packets or messages.
     taken: u64,
     undecoded: Tally,
-    /// Number of packets truncated by the capture; only the captured part was recorded.
+    /// Number of packets that were truncated by the capture. Only the captured part was recorded.
     cut: u64,
     horizon: Horizon,
 }
@@ -186,7 +186,7 @@ impl Recording for Build {
 }
 
 impl Build {
-    /// Returns one line for each kind of data that was not recorded.
+    /// Returns one line for each kind of data that was not recorded, or not in full.
     fn left_out(&self) -> Vec<String> {
         let Summary { counts: Counts { short, unlisted, .. }, crowded, ref removed, .. } = *self.recorder.summary();
         let (undecoded, untimely, removed) = (&self.undecoded, self.horizon.untimely, removed.len() as u64);
@@ -196,7 +196,7 @@ impl Build {
             (untimely, things, "dated more than a day in the future, skipped".to_owned()),
             (self.cut, "packet", "truncated by the capture; only the captured part was recorded".to_owned()),
             (short, "payload", "shorter than a block, skipped".to_owned()),
-            (crowded, "payload", "skipped: the pages of that time have used their share of the disk".to_owned()),
+            (crowded, "payload", "skipped: the pages of that time have used up their disk space".to_owned()),
             (unlisted, "payload", "can be found but not attributed: the table of address pairs is full".to_owned()),
             (removed, "older page", "deleted to free space".to_owned()),
         ];
@@ -225,8 +225,8 @@ impl Build {
     }
 }
 
-/// Returns a generator of page keys, derived from a secret that exists only in memory. The system's random bytes are
-/// read once, at the start, because a later failure would lose the recorded data.
+/// Returns a generator of page keys. They are derived from a secret that exists only in memory. The secret is read from
+/// the system's random source once, at the start: a failure later would lose recorded data.
 fn page_keys() -> Result<Box<dyn FnMut() -> FingerprintKey>, getrandom::Error> {
     let mut secret = [0; 16];
     getrandom::fill(&mut secret)?;

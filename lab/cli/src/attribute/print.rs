@@ -11,7 +11,8 @@ use crate::pages::span_text;
 use bruit_console::quantity::{counted, scientific};
 use bruit_console::terminal::printable;
 
-/// Prints the answer of one page as text. `folder` is the directory of the page, given only if several are searched.
+/// Prints the answer of one page as text. `folder` is the directory of the page; it is `None` if only one directory is
+/// searched.
 pub(super) fn answer(
     answer: &Answer,
     folder: Option<&Path>,
@@ -68,10 +69,10 @@ fn doubt(answer: &Answer, part: &Part) -> String {
     format!("in doubt: found {what}, expected {} by chance; try a longer excerpt", scientific(expected))
 }
 
-/// Formats the matched part, `all of it` or `bytes 100 to 387 of 400`, and its confidence.
+/// Formats the part of the excerpt that was found, and the confidence. `all` is the text for a complete match.
 fn part_text(part: &Part, all: &str, excerpt_bytes: usize) -> String {
     let compared = format!("bytes {} to {} of {excerpt_bytes}", part.bytes.start, part.bytes.end.saturating_sub(1));
-    // An excerpt that would have to start before its payload was not carried as a whole.
+    // If the excerpt would have to start before the payload does, the payload cannot have carried all of it.
     let start = part.offset_bytes.checked_sub(part.bytes.start).filter(|_| part.is_whole);
     let what = match start {
         Some(start) => format!("{all} from byte {start} on ({compared} compared)"),

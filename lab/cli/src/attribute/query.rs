@@ -37,7 +37,7 @@ pub(super) struct AttributeQueryArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     from: Option<u64>,
 
-    /// Search only pages that begin at this time or earlier
+    /// Search only pages that begin at this time or earlier; same formats as --from
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     to: Option<u64>,
 
@@ -74,7 +74,7 @@ impl Excerpt {
     }
 }
 
-/// Reads the file, but at most one byte more than the limit, so that the search can reject an excerpt that is too long.
+/// Reads the file up to one byte beyond the limit, so that the search can reject an excerpt that is too long.
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let input: Box<dyn Read> =
         if path == Path::new("-") { Box::new(io::stdin().lock()) } else { Box::new(File::open(path)?) };
@@ -116,7 +116,7 @@ struct SearchResult {
     faults: u64,
     /// Answers with matches, with their directory if several are searched.
     answers: Vec<(Option<PathBuf>, Answer)>,
-    /// Number of pages with blocks too long for the excerpt.
+    /// Number of pages whose blocks are too long for the excerpt.
     too_short: u64,
     refused: Vec<SearchError>,
     /// Minimum length of an excerpt for a conclusive answer from every page.
@@ -124,7 +124,7 @@ struct SearchResult {
 }
 
 impl SearchResult {
-    /// Searches the pages of a directory. Each answer is printed at once if there is an output.
+    /// Searches the pages of a directory. If there is an output, each answer is printed immediately.
     fn ask(
         &mut self,
         pages: &Pages,
@@ -159,8 +159,8 @@ impl SearchResult {
         }
     }
 
-    /// Reports pages that cannot be searched for such a short excerpt, and returns true if there are any. Fails if no
-    /// page can be searched.
+    /// Reports the pages that need a longer excerpt. Returns true if there are any, or if pages were unreadable. Fails
+    /// if no page can be searched.
     fn refuse(&self) -> Result<bool, Failure> {
         match self.refused.first() {
             None => Ok(self.faults > 0),
@@ -181,7 +181,7 @@ impl SearchResult {
         self.excerpt_bytes >= self.bytes_to_tell
     }
 
-    /// Returns true if the excerpt may have too few whole blocks at some position.
+    /// Returns true if nothing was found, and the excerpt may have too few whole blocks at some position.
     fn is_too_short(&self) -> bool {
         !self.is_found() && !self.is_long_enough()
     }

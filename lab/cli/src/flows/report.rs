@@ -11,7 +11,7 @@ use bruit_console::failure::{Failure, bad_input};
 use bruit_console::quantity::{counted, grouped, human_bytes};
 use bruit_console::terminal::printable;
 
-/// Fill above which the filter is too small for its input.
+/// Fill level above which the filter is too small for its input.
 const FILL_MAX: f64 = 0.5;
 
 pub(super) fn print(run: &mut Run, arguments: &FlowsArgs, output: &mut impl Write) -> Result<(), Failure> {
@@ -89,7 +89,7 @@ impl Report<'_> {
             row(output, "flows", &grouped(exact.flows() as u64))?;
             if exact.packets_left_out() > 0 {
                 let text =
-                    format!("{} of other flows: the table is full", counted(exact.packets_left_out(), self.thing()));
+                    format!("{} of other flows (the table is full)", counted(exact.packets_left_out(), self.thing()));
                 row(output, "not counted exactly", &text)?;
             }
         }
@@ -128,7 +128,7 @@ impl Report<'_> {
         match self.counted.exact() {
             Some(exact) if exact.packets_left_out() > 0 => Ok(writeln!(
                 output,
-                "Only the flows that came first are in this table; the errors of the others are unknown."
+                "This table covers only the flows that were seen first; the errors of the others are unknown."
             )?),
             _ => Ok(()),
         }

@@ -10,10 +10,10 @@ use super::{FlowsArgs, MEMORY_BYTES_MAX};
 use bruit_console::failure::{Failure, bad_input};
 use bruit_console::files::ensure_memory;
 
-/// Maximum size of a file without its filters: names and headers.
+/// Maximum size of everything in a file but its filters: names and headers.
 const EXTRA_BYTES_MAX: u64 = 8 << 20;
 
-/// Splits files into saved counters and others.
+/// Separates the files with saved counters from the others.
 pub(super) fn split(files: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<PathBuf>), Failure> {
     let mut split = (Vec::new(), Vec::new());
     for file in files {
@@ -26,7 +26,7 @@ pub(super) fn split(files: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<PathBuf>), F
 /// Returns true if a file contains saved counters. Returns false for an unreadable file; the error is reported when the
 /// file is then read as a capture.
 fn is_saved(file: &Path) -> Result<bool, Failure> {
-    // A pipe can be read only once.
+    // Do not read from a pipe: what is read here would be lost.
     if !fs::metadata(file).is_ok_and(|metadata| metadata.is_file()) {
         return Ok(false);
     }
@@ -45,9 +45,9 @@ pub(super) fn ensure_free(arguments: &FlowsArgs) -> Result<(), Failure> {
         ("--seed", arguments.seed.is_some()),
     ];
     match given.into_iter().find(|(_, is_given)| *is_given) {
-        Some((name, _)) => Err(bad_input(format!(
-            "{name} cannot be used with saved counters: they were created with their own options"
-        ))),
+        Some((name, _)) => {
+            Err(bad_input(format!("{name} cannot be used with saved counters: their options are fixed")))
+        }
         None => Ok(()),
     }
 }
@@ -59,7 +59,7 @@ pub(super) fn read(file: &Path, seed: u64) -> Result<SavedFlows, Failure> {
     if bytes > MEMORY_BYTES_MAX + EXTRA_BYTES_MAX {
         return Err(cannot(&"too long for saved flow counters"));
     }
-    // Both the file and its decoded form are in memory.
+    // The file and its decoded form are in memory at the same time.
     ensure_memory("a filter", bytes.saturating_mul(2)).map_err(Failure::BadInput)?;
     let mut content = Vec::new();
     opened.take(bytes).read_to_end(&mut content).map_err(|error| cannot(&error))?;
@@ -70,7 +70,7 @@ pub(super) fn read(file: &Path, seed: u64) -> Result<SavedFlows, Failure> {
 pub(super) fn write(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let cannot = |error: std::io::Error| bad_input(format!("{}: {error}", file.display()));
     if file.exists() && !is_saved(file)? {
-        return Err(bad_input(format!("{}: not replaced, because it contains no flow counters", file.display())));
+        return Err(bad_input(format!("{}: exists and contains no flow counters; not replaced", file.display())));
     }
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     let mut temporary = tempfile::NamedTempFile::new_in(folder).map_err(cannot)?;

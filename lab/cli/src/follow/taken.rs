@@ -1,4 +1,4 @@
-//! The list of files already recorded, and its storage on disk. Files are identified by their metadata.
+//! The list of files already recorded, and how it is stored. Files are identified by their metadata.
 //!
 //! Their names are not used: rotation reuses names, and mail is renamed when it is read.
 
@@ -8,7 +8,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Maximum size of the list: a million files.
+/// Maximum size of the list, enough for a million files.
 const LIST_BYTES_MAX: u64 = 64 << 20;
 
 /// Identity and state of a file.

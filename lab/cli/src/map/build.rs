@@ -17,16 +17,16 @@ use bruit_console::keys::random_key;
 use bruit_console::quantity::{counted, human_bytes, parse_rate, scientific};
 
 const RATE_DEFAULT: f64 = 1e-3;
-/// Default rate of mutable maps. It is lower, because a false positive can change another key's value.
+/// Default rate of mutable maps. It is lower, because setting a false positive can change another key's value.
 const RATE_DEFAULT_MUTABLE: f64 = 1e-9;
-/// Maximum memory per key during a build, in addition to the lines: an equation, its place in the system and its
+/// Maximum memory per key during a build, not counting the lines: an equation, its place in the system and its
 /// solution.
 const BUILD_BYTES_PER_KEY: u64 = 48;
 
 /// Arguments of `bruit-lab map build`.
 #[derive(Debug, clap::Args)]
 pub(super) struct MapBuildArgs {
-    /// File with lines of key, tab and whole number, or of keys alone; - for standard input
+    /// File with one key per line, each followed by a tab and a whole number, or by nothing; - for standard input
     file: PathBuf,
 
     /// File to create; it will contain a secret key
@@ -41,8 +41,8 @@ pub(super) struct MapBuildArgs {
     #[arg(long, value_name = "RATE", value_parser = parse_map_rate, alias = "false-positives")]
     false_positive_rate: Option<f64>,
 
-    /// Build a map whose values can be changed with 'bruit-lab map set'; uses a quarter more space and two bits
-    /// per key
+    /// Build a map whose values can be changed with 'bruit-lab map set'; needs a quarter more space, plus two bits per
+    /// key
     #[arg(long)]
     mutable: bool,
 
@@ -74,10 +74,10 @@ pub(super) fn run(arguments: &MapBuildArgs, output: &mut impl Write) -> Result<(
     report(arguments, &map, header.file_bytes(), empty_lines, output)
 }
 
-/// Returns the numbers of value bits and check bits.
+/// Returns the number of value bits and the number of check bits.
 fn bits_for(arguments: &MapBuildArgs, lines: &Lines) -> Result<MapBits, Failure> {
     let wants_values = arguments.mutable || arguments.value_bits.is_some();
-    // A file without keys counts as having values if value bits are requested.
+    // A file without keys is treated as one with values if value bits are requested.
     let needed = match lines.has_values.unwrap_or(wants_values) {
         true => lines.value_max().checked_ilog2().map_or(1, |log| log + 1),
         false if wants_values => {
@@ -132,6 +132,6 @@ fn report(
         if empty_lines > 0 { format!(", {} skipped", counted(empty_lines, "empty line")) } else { String::new() };
     let (file, keys) = (arguments.output.display(), counted(map.keys(), "key"));
     let (size, rate) = (human_bytes(file_bytes), scientific(map.false_positive_rate()));
-    writeln!(output, "{file}: {keys}{skipped}, {size}, {rate} false positives; the key is inside, keep it secret")?;
+    writeln!(output, "{file}: {keys}{skipped}, {size}, false-positive rate {rate}; contains its secret key")?;
     Ok(())
 }

@@ -29,7 +29,7 @@ pub(super) struct MapSetArgs {
     json: bool,
 }
 
-/// Changes a value. The exit code is 1 for an unknown key.
+/// Changes a value. Exits with 1 if the key is unknown.
 pub(super) fn run(arguments: &MapSetArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let path = &arguments.map;
     let _lock = ChangeLock::take(path)?;
@@ -55,7 +55,7 @@ fn report(arguments: &MapSetArgs, is_key: bool, output: &mut impl Write) -> Resu
     } else if is_key {
         writeln!(output, "{file}: 1 value changed")?;
     } else {
-        complain(&format!("{file}: the map was not built with this key, so the key cannot have a value"));
+        complain(&format!("{file}: unknown key: the map was not built with it"));
     }
     Ok(())
 }

@@ -22,12 +22,12 @@ pub(super) struct MapGetArgs {
     #[arg(value_name = "KEY", required = true)]
     keys: Vec<String>,
 
-    /// Print one JSON object per key, one per line, including keys without a value
+    /// Print one JSON object per line for each key, including keys without a value
     #[arg(long)]
     json: bool,
 }
 
-/// Prints keys and values in the input format of `map build`. The exit code is 1 if no key has a value.
+/// Prints keys and values in the input format of `map build`. Exits with 1 if no key has a value.
 pub(super) fn run(arguments: &MapGetArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     ensure_one_standard(arguments.keys.iter().map(Path::new))?;
     let (file, key) = read(&arguments.map)?;

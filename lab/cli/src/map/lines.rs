@@ -13,10 +13,10 @@ use bruit_console::progress;
 /// Maximum number of characters of a key in an error message.
 const SHOWN_CHARACTERS_MAX: usize = 60;
 
-/// Contents of a file with one key per line.
+/// Keys and values of a file with one key per line.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    /// File name for messages.
+    /// File name shown in messages.
     pub(super) name: PathBuf,
     /// True if the input is a file, which can be read again.
     pub(super) is_file: bool,
@@ -29,7 +29,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Reads a file, or standard input for `-`, and hashes keys with `key`. Values are limited to `value_bits`
+    /// Reads a file (standard input for `-`) and hashes its keys with `key`. Rejects values of more than `value_bits`
     /// bits.
     pub(super) fn read(path: &Path, key: &FingerprintKey, value_bits: u32) -> Result<Self, Failure> {
         let input = Input::open(path)?;
@@ -46,9 +46,7 @@ impl Lines {
         }
         let (name, value) = split(line)?;
         if *self.has_values.get_or_insert_with(|| value.is_some()) != value.is_some() {
-            return Err(
-                "some keys have a value after a tab and some do not: give a value to all keys or to none".into()
-            );
+            return Err("some keys have a value and some do not; give a value to all keys or to none".into());
         }
         let value = value.unwrap_or(0);
         if u64::from(value) >> self.value_bits != 0 {
@@ -69,8 +67,8 @@ impl Lines {
     }
 }
 
-/// Describes the two lines that give different values to the key with this fingerprint. Returns `None` if the file no
-/// longer has such lines.
+/// Describes the two lines that give different values to the key with this fingerprint. Returns `None` if the file has
+/// changed and no longer contains such lines.
 pub(super) fn find_conflict(path: &Path, key: &FingerprintKey, wanted: Fingerprint) -> Result<Option<String>, Failure> {
     let (mut first, mut found) = (None, None);
     for_each(Input::open(path)?, |number, line| {
@@ -82,7 +80,7 @@ pub(super) fn find_conflict(path: &Path, key: &FingerprintKey, wanted: Fingerpri
         if first_value != value {
             let name = shown(name);
             found = Some(format!(
-                "line {number}: the key '{name}' has the value {value}, but {first_value} in line {first_number}"
+                "line {number}: the key '{name}' has the value {value} here, but {first_value} in line {first_number}"
             ));
         }
         Ok(())
@@ -99,7 +97,7 @@ fn for_each(input: Input, mut work: impl FnMut(u64, &[u8]) -> Result<(), String>
     Ok(())
 }
 
-/// Returns the beginning of a key, with control characters escaped.
+/// Returns the first characters of a key, with control characters escaped.
 fn shown(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(name);
     let more = if text.chars().count() > SHOWN_CHARACTERS_MAX { "…" } else { "" };
@@ -112,9 +110,9 @@ fn split(line: &[u8]) -> Result<(&[u8], Option<u32>), String> {
     let Some(tab) = line.iter().rposition(|&byte| byte == b'\t') else { return Ok((line, None)) };
     let (name, value) = (&line[..tab], &line[tab + 1..]);
     if name.is_empty() {
-        return Err("there is no key before the tab".into());
+        return Err("no key before the tab".into());
     }
-    // The integer parser would also accept a sign.
+    // Check the digits: the integer parser would also accept a sign.
     let digits = str::from_utf8(value).ok().filter(|value| value.bytes().all(|byte| byte.is_ascii_digit()));
     let value = digits.and_then(|digits| digits.parse().ok());
     let value = value.ok_or("expected a whole number from 0 to 4294967295 after the last tab")?;

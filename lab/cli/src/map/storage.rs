@@ -1,4 +1,4 @@
-//! Reads and writes map files: checks their length, and replaces them atomically.
+//! Reads and writes map files. Checks their length, and replaces them atomically.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use bruit_structures::map::{self, MAP_MAGIC, MapFile, MapHeader, StoredMap};
 pub(super) const MAP: Output =
     Output::Replace(FileKind { name: "a map file", content: "the map", magic: MAP_MAGIC, is_public: false });
 
-/// Reads a whole map file that contains its key.
+/// Reads a whole map file. Fails if it does not contain its key.
 pub(super) fn read(path: &Path) -> Result<(MapFile, FingerprintKey), Failure> {
     let mut file = read_any(path)?;
-    let key = file.key.take().ok_or_else(|| bad_file(path, "it contains no key, so it cannot be queried"))?;
+    let key = file.key.take().ok_or_else(|| bad_file(path, "cannot be queried: contains no secret key"))?;
     Ok((file, key))
 }
 
@@ -26,7 +26,7 @@ pub(super) fn read_any(path: &Path) -> Result<MapFile, Failure> {
     map::decode(&mut input, header.payload_bytes()).map_err(|error| bad_file(path, error))
 }
 
-/// Writes a map with its key, and returns its header.
+/// Writes a map together with its key, and returns its header.
 pub(super) fn write(path: &Path, kind: Output, map: &StoredMap, key: &FingerprintKey) -> Result<MapHeader, Failure> {
     write_atomically(path, kind, |output| map::encode(map, Some(key), output).map_err(|error| bad_file(path, error)))
 }

@@ -1,4 +1,4 @@
-//! Results of a study as comma-separated values, two lines for each size and number of hash functions.
+//! Results of a study as comma-separated values. Each combination of size and number of hash functions has two lines.
 
 use std::fmt::Write as _;
 
@@ -9,8 +9,8 @@ use bruit_simulation::Study;
 const COLUMNS: &str =
     "experiment,extension,m,k,rounds,mean,std_dev,distinct_mean,distinct_std_dev,reduction_rate,reduction_std_err";
 
-/// Returns the whole file. Numbers have full precision; a reduction rate and its standard error are empty if the
-/// refined extension had no wrong counts.
+/// Returns the whole file. Numbers have full precision. If the refined extension had no wrong counts, the reduction
+/// rate and its standard error are empty.
 pub(super) fn text(study: &Study) -> String {
     let mut text = format!("{COLUMNS}\n");
     for experiment in &study.experiments {

@@ -1,4 +1,4 @@
-//! `bruit-lab simulate custom`: simulates a filter of any shape with custom traffic.
+//! `bruit-lab simulate custom`: simulates a filter of any shape with any traffic.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -30,19 +30,19 @@ Counts:
   zipf:1.1        each arrival chooses the i-th key with a probability proportional to i^-1.1;
                   10 arrivals per key on average, or 25 with zipf:1.1:25
 
-Keys with a count of 0 are not inserted. Every round also looks up as many strangers: keys that
-were never inserted.
+Keys with a count of 0 are not inserted. Every round also looks up the same
+number of strangers: keys that were never inserted.
 Limits: 200 million insertions per round, and 8 GiB of memory per run.";
 
 /// Arguments of a custom simulation.
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub(super) struct SimulateCustomArgs {
-    /// Number of keys: 10000, 10K or 1e4, at most 10M
+    /// Number of keys, at most 10M; 10K and 1e4 mean 10000
     #[arg(long, value_name = "N", value_parser = parse_count, default_value = "10000", allow_negative_numbers = true)]
     keys: u64,
 
-    /// Number of cells, at most 2^32; the one-line layout has 128 cells of 4 bits per line and rounds up
+    /// Number of cells, at most 2^32; the one-line layout rounds up to whole lines of 128 cells
     #[arg(long, value_name = "M", value_parser = parse_count, default_value = "160000", allow_negative_numbers = true)]
     m: u64,
 
@@ -50,16 +50,16 @@ pub(super) struct SimulateCustomArgs {
     #[arg(long, value_name = "K", value_parser = parse_threshold, allow_negative_numbers = true)]
     k: Option<u32>,
 
-    /// Bits per cell in the classical layout, at most 16 [default: 6]; bits of the largest count in the compact
-    /// layout, at most 16 more than --low-bits [default: 16]
+    /// Classical layout: bits per cell, at most 16 [default: 6]. Compact layout: bits of the largest count, at most 16
+    /// more than --low-bits [default: 16]
     #[arg(long, value_name = "BITS", value_parser = parse_threshold, allow_negative_numbers = true)]
     cell_bits: Option<u32>,
 
-    /// Number of low-order bits of each count kept in the base filter (compact layout), at most 15 [default: 3]
+    /// Compact layout: number of low-order bits of each count kept in the base filter, at most 15 [default: 3]
     #[arg(long, value_name = "BITS", value_parser = parse_threshold, allow_negative_numbers = true)]
     low_bits: Option<u32>,
 
-    /// Number of cells per table in the compact layout, at most 65536 [default: 1024]
+    /// Compact layout: number of cells per table, at most 65536 [default: 1024]
     #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
     chunk_cells: Option<u64>,
 
@@ -79,7 +79,7 @@ pub(super) struct SimulateCustomArgs {
     #[arg(long, value_enum, default_value_t = LayoutName::Classical)]
     layout: LayoutName,
 
-    /// Also print how often a key falsely reaches a count of T
+    /// Also print how often a key reaches a count of T although it should not
     #[arg(long, value_name = "T", value_parser = parse_threshold, allow_negative_numbers = true)]
     threshold: Option<u32>,
 
@@ -109,9 +109,9 @@ enum OrderName {
 enum LayoutName {
     /// Place a key's cells anywhere in the filter; simulate both the intuitive and the refined extension
     Classical,
-    /// Like classical, but with short cells, and with tables for the high bits of large counts
+    /// Like classical, but with shorter cells, and with tables for the high bits of large counts
     Compact,
-    /// Six 4-bit cells per key, all in one 64-byte line; refined, as in production
+    /// Place a key's six 4-bit cells in one 64-byte line; simulate the refined extension, as in production
     OneLine,
 }
 
@@ -125,7 +125,7 @@ pub(super) fn run(arguments: &SimulateCustomArgs, output: &mut impl Write) -> Re
     let predictions = Predictions::new(&result, &options);
     let printed = arguments.print(&result, &options, predictions.as_ref(), output);
     if result.rounds < options.rounds {
-        // Report the interruption even if printing failed because the output is closed.
+        // Report the interruption even if printing failed because the output was closed.
         return Ok(interrupt::report(result.rounds, options.rounds, ""));
     }
     printed.map(|()| ExitCode::SUCCESS)
@@ -154,7 +154,7 @@ impl SimulateCustomArgs {
         let splits_cells = self.low_bits.is_some() || self.chunk_cells.is_some();
         let what = match self.layout {
             LayoutName::OneLine if shapes_cells => {
-                "the one-line layout has six cells of 4 bits for each key: --k, --cell-bits and --hash do not apply"
+                "--k, --cell-bits and --hash do not apply to the one-line layout, which has six 4-bit cells per key"
             }
             LayoutName::Classical | LayoutName::OneLine if splits_cells => {
                 "--low-bits and --chunk-cells apply to --layout compact only"
@@ -201,14 +201,14 @@ pub(super) struct Predictions {
     pub(super) threshold: u32,
     /// Natural logarithm of the paper's equation (4), for the actual number of insertions.
     pub(super) ln_equation_4: f64,
-    /// Number of keys with a count of at least the threshold.
+    /// Number of keys whose count is at least the threshold.
     pub(super) bulk_keys: u64,
-    /// False-positive rate of a plain filter with only those keys.
+    /// False-positive rate of a plain filter that contains only those keys.
     pub(super) bulk_keys_alone: f64,
 }
 
 impl Predictions {
-    /// Returns predictions if there is a threshold and a k.
+    /// Returns predictions if there is a threshold and the layout has a `k`.
     fn new(result: &CustomResult, options: &CustomOptions) -> Option<Self> {
         let threshold = options.threshold.filter(|_| options.layout != CustomLayout::OneLine)?;
         let insertions = result.insertions.mean().round() as u64;
@@ -224,10 +224,7 @@ impl Predictions {
     fn print(&self, output: &mut impl Write) -> Result<(), Failure> {
         let Self { threshold, ln_equation_4, bulk_keys, bulk_keys_alone } = self;
         let lines = [
-            (
-                scientific_of_ln(*ln_equation_4),
-                "equation (4), which treats every insertion as that of a different key".into(),
-            ),
+            (scientific_of_ln(*ln_equation_4), "equation (4), which treats every insertion as a new key".into()),
             (
                 scientific(*bulk_keys_alone),
                 format!("a filter of only the {} keys that occurred {threshold} times or more", grouped(*bulk_keys)),
@@ -270,7 +267,7 @@ fn filter_line(options: &CustomOptions) -> String {
             let CustomOptions { low_bits, cell_bits, hashes, family, .. } = options;
             let (high_bits, chunk) = (cell_bits - low_bits, counted(options.chunk_cells, "cell"));
             format!(
-                "{cells} cells of {low_bits} bits and a flag, {high_bits} high bits in a table for every {chunk}, \
+                "{cells} cells of {low_bits} bits and a flag, one table of {high_bits}-bit high parts per {chunk}, \
                  {hashes} hash functions, {family} hashing"
             )
         }
@@ -281,14 +278,14 @@ fn filter_line(options: &CustomOptions) -> String {
     }
 }
 
-/// Label of a row, and a function that returns its numbers.
+/// Label of a row, and the function that returns its values.
 type Row = (String, fn(&SystemResult) -> &Moments);
 
 fn print_systems(result: &CustomResult, options: &CustomOptions, output: &mut impl Write) -> Result<(), Failure> {
     let mut rows: Vec<Row> = vec![
-        ("wrong counts, share of insertions".into(), |system| &system.rate),
-        ("wrong counts, share of keys".into(), |system| &system.distinct_rate),
-        ("over-count of a key".into(), |system| &system.over_count),
+        ("wrong counts per insertion".into(), |system| &system.rate),
+        ("wrong counts per key".into(), |system| &system.distinct_rate),
+        ("mean over-count per key".into(), |system| &system.over_count),
         ("keys above the maximum of a cell".into(), |system| &system.clipped),
         ("strangers with a count above 0".into(), |system| &system.strangers_seen),
     ];

@@ -18,11 +18,11 @@ pub(super) struct Destinations {
 }
 
 impl Destinations {
-    /// Creates the folder for plots, and tests every destination with a temporary file.
+    /// Creates the folder for plots, and tests every destination by creating a temporary file there.
     pub(super) fn prepare(csv: Option<&Path>, plots: Option<&Path>) -> Result<Self, Failure> {
         if let Some(path) = csv {
             if plots.is_some_and(|folder| path == folder || folder_of(path) == folder && is_picture(path)) {
-                return Err(refused(path, "the plots will be written there"));
+                return Err(refused(path, "this is where the plots will be written"));
             }
             ensure_writable(path)?;
         }
@@ -54,11 +54,11 @@ impl Destinations {
     }
 }
 
-/// Rejects paths that are not files, and destinations that are not writable.
+/// Rejects paths that are not regular files, and paths that cannot be written.
 fn ensure_writable(path: &Path) -> Result<(), Failure> {
-    // A link such as /dev/stdout may lead to the file that receives our own output.
+    // A link such as /dev/stdout may point to the file that receives our own output.
     if path.is_symlink() && (path.starts_with("/dev") || path.starts_with("/proc")) {
-        return Err(refused(path, "not a place for files"));
+        return Err(refused(path, "results cannot be written to a device"));
     }
     let target = resolved(path).map_err(|error| refused(path, error))?;
     if target.exists() && !target.is_file() {
@@ -70,12 +70,12 @@ fn ensure_writable(path: &Path) -> Result<(), Failure> {
     try_out(folder_of(&target)).map_err(|error| refused(path, error))
 }
 
-/// Resolves a link, so that its target is replaced and not the link.
+/// Resolves a link, so that its target is replaced instead of the link.
 fn resolved(path: &Path) -> io::Result<PathBuf> {
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_symlink() => fs::canonicalize(path),
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ if path.as_os_str().as_encoded_bytes().ends_with(b"/") => Err(io::Error::other("not the name of a file")),
+        _ if path.as_os_str().as_encoded_bytes().ends_with(b"/") => Err(io::Error::other("not a file name")),
         _ => Ok(path.to_owned()),
     }
 }

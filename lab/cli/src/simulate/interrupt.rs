@@ -1,4 +1,4 @@
-//! Ctrl-C: the first stops after the current rounds, the second exits at once.
+//! Ctrl-C handling: the first Ctrl-C stops after the current rounds, the second exits at once.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::process::{self, ExitCode};
@@ -15,7 +15,7 @@ const EXIT_CODE: u8 = 130;
 static STOP: AtomicBool = AtomicBool::new(false);
 static IGNORED: AtomicBool = AtomicBool::new(false);
 
-/// Installs the handler. The flag is true from the first Ctrl-C on.
+/// Installs the handler. Returns the flag that the first Ctrl-C sets.
 pub(super) fn watch() -> Result<&'static AtomicBool, Failure> {
     let stop_or_leave = || {
         if IGNORED.load(Ordering::Relaxed) {
@@ -30,11 +30,11 @@ pub(super) fn watch() -> Result<&'static AtomicBool, Failure> {
             complain("finishing the current rounds; press Ctrl-C again to exit at once");
         }
     };
-    ctrlc::set_handler(stop_or_leave).context("failed to watch for Ctrl-C").map_err(Failure::Other)?;
+    ctrlc::set_handler(stop_or_leave).context("failed to install the Ctrl-C handler").map_err(Failure::Other)?;
     Ok(&STOP)
 }
 
-/// Ignores Ctrl-C from now on: little work remains, and a half-finished result would be useless.
+/// Ignores Ctrl-C from now on. Little work remains, and a half-written result would be useless.
 pub(super) fn ignore() {
     IGNORED.store(true, Ordering::Relaxed);
 }

@@ -101,7 +101,7 @@ pub(super) fn custom(result: &CustomResult, options: &CustomOptions, predictions
 }
 
 fn system(result: &SystemResult, threshold: Option<u32>) -> Value {
-    // Without samples there is no mean.
+    // The mean is undefined without samples.
     let moments = |moments: &Moments| {
         (moments.count() > 0).then(|| json!({ "mean": moments.mean(), "std_dev": moments.standard_deviation() }))
     };

@@ -20,7 +20,7 @@ pub(super) struct StudyArgs {
     #[arg(long, value_name = "N", value_parser = parse_experiments, default_value = "all")]
     experiment: Experiments,
 
-    /// Number of rounds per experiment, each with new hash functions; at most 100M
+    /// Number of rounds per experiment, at most 100M; each round has new hash functions
     #[arg(long, value_name = "N", value_parser = parse_rounds, default_value = "1000", allow_negative_numbers = true)]
     rounds: u64,
 
@@ -35,16 +35,16 @@ pub(super) struct StudyArgs {
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
 
-    /// Print the paper's means and reduction rates beside ours, with the differences in standard errors (always
-    /// in JSON)
+    /// Print the paper's means and reduction rates beside ours, and the differences in standard errors (JSON always
+    /// contains them)
     #[arg(long)]
     compare: bool,
 
-    /// Draw counts freely, instead of matching the sum and number of zeros known from the paper
+    /// Draw counts freely; by default their sum and the number of zeros match those of the paper
     #[arg(long)]
     free_counts: bool,
 
-    /// Draw counts freely, once for all rounds, as in the paper
+    /// Draw counts freely, but only once for all rounds, as in the paper
     #[arg(long, conflicts_with = "free_counts")]
     one_draw: bool,
 
@@ -68,13 +68,13 @@ pub(super) fn run(arguments: &StudyArgs, output: &mut impl Write) -> Result<Exit
     bar.finish_and_clear();
 
     if study.rounds < options.rounds {
-        // Report the interruption even if printing fails because the output is closed.
+        // Report the interruption even if printing fails because the output was closed.
         let _ = arguments.print(&study, &options, output);
         let files = if destinations.is_empty() { "" } else { ", and no file was written" };
         return Ok(interrupt::report(study.rounds, options.rounds, files));
     }
     interrupt::ignore();
-    // Files are written first, because a pager may close the output; the tables are printed even if writing fails.
+    // Write the files first, because a pager may close the output. Print the tables even if writing fails.
     let (written, printed) = (destinations.write(&study), arguments.print(&study, &options, output));
     let written = written?;
     printed?;

@@ -10,7 +10,7 @@ use bruit_simulation::{
 use bruit_console::Failure;
 use bruit_console::quantity::{counted, scientific};
 
-/// Maximum difference, in standard errors, that is normal by chance.
+/// Maximum difference, in standard errors, that chance normally produces.
 const NEAR: f64 = 2.0;
 
 /// Difference above which chance is not a plausible explanation.
@@ -103,7 +103,7 @@ fn size(m: u64) -> String {
     format!("{}K", m / 1000)
 }
 
-/// Prints every mean and reduction rate of the paper beside ours, and a conclusion.
+/// Prints every mean and reduction rate of the paper beside ours, then a conclusion.
 pub(super) fn print_comparison(study: &Study, options: &StudyOptions, output: &mut impl Write) -> Result<(), Failure> {
     print_options(options, output)?;
     let (mut means, mut reductions) = (Vec::new(), Vec::new());
@@ -117,7 +117,7 @@ pub(super) fn print_comparison(study: &Study, options: &StudyOptions, output: &m
     if study.rounds < paper::ROUNDS {
         writeln!(
             output,
-            "With so few rounds, the rarest errors do not occur, and standard errors say little about them."
+            "With so few rounds, the rarest errors do not occur, and the standard errors are unreliable."
         )?;
     }
     Ok(())
@@ -185,7 +185,7 @@ fn absolute(rate: Option<f64>, error: Option<f64>) -> Option<f64> {
     Some(rate? * error?)
 }
 
-/// Notes a printed rate that does not follow from the means printed beside it.
+/// Prints a note if the paper's rate does not follow from the means that the paper prints beside it.
 fn print_slip(reduction: &paper::Reduction, output: &mut impl Write) -> Result<(), Failure> {
     if let Some(quotient) = reduction.from_means().filter(|_| !reduction.is_quotient()) {
         writeln!(output, "             (an error in the paper: its own means give {quotient:.3})")?;

@@ -61,7 +61,7 @@ fn when(hop: &Hop) -> String {
             format!("{}{more}", shown.join(", "))
         }
         Sighting::NotSeen if hop.answer.is_covered => String::new(),
-        Sighting::NotSeen => "a part of that time was not recorded".to_owned(),
+        Sighting::NotSeen => "part of that time was not recorded".to_owned(),
         Sighting::Unknown => "nothing was recorded at that time".to_owned(),
     }
 }
@@ -93,11 +93,14 @@ pub(super) fn paths(trace: &Trace, topology: &Topology, output: &mut impl Write)
 fn why_open(path: &Path, names: &impl Fn(&[usize], &str) -> String) -> Vec<String> {
     let mut why = Vec::new();
     if !path.may_come_from.is_empty() {
-        why.push(format!("it may have come from {}, which cannot tell", names(&path.may_come_from, " or ")));
+        why.push(format!(
+            "it may have come from {}, which has no record of that time",
+            names(&path.may_come_from, " or ")
+        ));
     }
     if !path.may_be_rewritten_at.is_empty() {
         let at = names(&path.may_be_rewritten_at, " or ");
-        why.push(format!("it may have been another packet before {at}, which rewrites packets"));
+        why.push(format!("it may have looked different before {at}, which rewrites packets"));
     }
     if path.doubt.is_some() {
         why.push("its digest cannot be trusted".to_owned());
@@ -105,7 +108,7 @@ fn why_open(path: &Path, names: &impl Fn(&[usize], &str) -> String) -> Vec<Strin
     why
 }
 
-/// Prints the confidence of the whole answer.
+/// Prints how reliable the whole answer is.
 pub(super) fn doubt(hops: &[Hop], subject: Subject, window: Span, output: &mut impl Write) -> io::Result<()> {
     // For packets, `paths` has already printed the empty line.
     if subject == Subject::Messages {
@@ -114,10 +117,7 @@ pub(super) fn doubt(hops: &[Hop], subject: Subject, window: Span, output: &mut i
     }
     let (any, count) = (false_positive(hops) * 100.0, false_positives_expected(hops));
     let who = who(subject);
-    writeln!(
-        output,
-        "false sightings by {who}s: at least one with a probability of at most {any:.3} %, at most {count:.4} expected"
-    )
+    writeln!(output, "false sightings by {who}s: probability of one or more ≤ {any:.3} %, expected number ≤ {count:.4}")
 }
 
 /// Returns the answer as JSON.

@@ -25,10 +25,10 @@ use bruit_console::quantity::{grouped, parse_duration};
 use bruit_console::terminal::{complain, printable};
 
 const NOT_SEEN: u8 = 1;
-/// Exit code for a packet that no router saw, but whose digest cannot be trusted.
+/// Exit code if no router saw the packet, but its digest cannot be trusted.
 const CANNOT_TELL: u8 = 3;
 
-/// Probability of a wrong answer above which a warning is printed.
+/// Probability of a false sighting above which a warning is printed.
 const FALSE_POSITIVE_MAX: f64 = 0.01;
 
 const NANOSECONDS_PER_SECOND: Nanoseconds = 1_000_000_000;
@@ -65,9 +65,9 @@ pub(super) struct TraceQueryArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "message")]
     at: Option<String>,
 
-    /// Time of the packet or message: 2023-11-14, '2023-11-14 22:10' in UTC, or seconds since 1970 [default: for
-    /// a frame, its capture time; for a message, from an hour before it was sent to a week after it was
-    /// received; else any time]
+    /// Time of the packet or message: 2023-11-14, '2023-11-14 22:10' in UTC, or seconds since 1970 [default: the
+    /// capture time of a frame; for a message, from an hour before it was sent to a week after it was received;
+    /// otherwise any time]
     #[arg(long, value_name = "TIME", value_parser = parse_moment)]
     time: Option<u64>,
 
@@ -86,13 +86,13 @@ struct Target {
     doubt: Option<Doubt>,
     subject: Subject,
     when: When,
-    /// Description for text output.
+    /// Description of the target in the text output.
     title: String,
 }
 
 /// Time at which the packet or message may have been seen, according to its own data.
 enum When {
-    /// Near this second.
+    /// Close to this second.
     About(u64),
     Within(Span),
     AnyTime,
@@ -128,7 +128,7 @@ pub(super) fn run(arguments: &TraceQueryArgs, output: &mut impl Write) -> Result
     Ok(answers.exit_code(doubt))
 }
 
-/// Answers along a path, or of all servers.
+/// Answers of the routers along a path, or of all servers.
 enum Answers {
     Walk(Trace),
     All(Vec<Hop>),
@@ -252,7 +252,7 @@ fn of_frame(frame: &Frame<'_>, when: When, is_quoted: bool) -> Result<Target, St
     }
     let bytes = quoted(&packet).ok_or("--quoted: the packet is not an ICMP error, so it quotes no other packet")?;
     let inside = Frame { link: Link::Ip, bytes, original_bytes: bytes.len() as u32, ..*frame };
-    let inside = packet::decode(&inside).map_err(|reason| format!("the quoted packet: {reason}"))?;
+    let inside = packet::decode(&inside).map_err(|reason| format!("quoted packet: {reason}"))?;
     of_packet(&inside, when)
 }
 

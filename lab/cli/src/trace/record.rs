@@ -62,7 +62,7 @@ pub(super) struct TraceRecordArgs {
     #[arg(long, value_name = "RATE", default_value = "0.001", value_parser = parse_rate)]
     false_positive_rate: f64,
 
-    /// Maximum disk space for all pages of the directory, in blocks of 4 KiB; the oldest are deleted
+    /// Maximum disk space for all pages in the directory, counted in 4 KiB blocks; the oldest pages are deleted first
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_bytes)]
     disk: u64,
 
@@ -90,9 +90,9 @@ struct Trace {
     is_mail: bool,
     as_json: bool,
     undecoded: Tally,
-    /// Number of packets of which too little was captured to record them.
+    /// Number of packets that could not be recorded because too little of them was captured.
     cut: u64,
-    /// Recorded packets that cannot be traced to their origin by their digest.
+    /// Recorded packets whose digest cannot trace them back to their origin.
     untrusted: DoubtTally,
     horizon: Horizon,
 }
@@ -104,7 +104,7 @@ impl Trace {
         let seconds = arguments.page.unwrap_or(usual).as_secs();
         let (items, false_positive_rate) = (arguments.page_items, arguments.false_positive_rate);
         let shape = PageShape { seconds, items, false_positive_rate };
-        // Check before a directory is created.
+        // Check the arguments before a directory is created.
         ensure_name(&arguments.name)
             .map_err(|_| bad_input(format!("--as: expected 1 to {NAME_BYTES_MAX} bytes without blanks")))?;
         shape.ensure().map_err(bad_input)?;
@@ -218,7 +218,7 @@ fn untrusted_text(tally: &DoubtTally) -> String {
     tally.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the time of receipt according to the Received field, otherwise the time of the file, otherwise now.
+/// Returns the time in the Received field; without one, the time of the file; without that, the current time.
 fn time_of(message: &Message<'_>) -> u64 {
     let of_file = || {
         let modified = fs::metadata(message.file).and_then(|metadata| metadata.modified()).ok()?;

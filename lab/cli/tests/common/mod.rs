@@ -1,6 +1,6 @@
 //! Runs `bruit-lab`, with a temporary folder for its files.
 
-#![allow(dead_code, reason = "not every test uses all of it")]
+#![allow(dead_code, reason = "not every test uses every function")]
 
 use std::fs;
 use std::path::PathBuf;

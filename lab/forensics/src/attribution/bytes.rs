@@ -1,20 +1,20 @@
-//! Encoding of a page as file content. Span, length and checksum are handled by [`pages`](crate::pages).
+//! Encoding of a page as file content. The span, the length and the checksum are handled by [`pages`](crate::pages).
 //!
 //! | bytes | meaning |
 //! |---|---|
 //! | 2 | the version, 1 |
 //! | 2 | zeros |
-//! | 4, 4 | bytes of a block; levels |
+//! | 4, 4 | bytes per block; number of levels |
 //! | 16 | the key |
-//! | 8, 8, 8, 8 | [`Counts`]: payloads, short ones, bytes, unlisted ones |
-//! | 4 | blocks of the longest payload |
+//! | 8, 8, 8, 8 | [`Counts`]: payloads, short payloads, bytes, payloads of unlisted pairs |
+//! | 4 | blocks in the longest payload |
 //! | 4 | the number of pairs |
 //! | 8, 8 | the lengths of the two filters |
-//! | … | the pairs: source and destination, first and last second |
+//! | … | the pairs: source, destination, first second, last second |
 //! | … | offset digests, then payload digests, each a filter file (`docs/design/filter-files.md`) without its key |
 //!
-//! Numbers are little-endian. A host is a type byte and a value: `4` or `6` with an address of 4 or 16 bytes, `@` with
-//! a length of two bytes and a name, or `?` alone.
+//! Numbers are little-endian. A host is a type byte and a value: `4` and an address of 4 bytes, `6` and an address of
+//! 16 bytes, `@` and a name after its two-byte length, or `?` without a value.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -27,7 +27,7 @@ use super::pairs::Pairs;
 use super::{Counts, Host, ListedPair, NAME_BYTES_MAX, PAIRS_MAX, Page, Pair};
 use crate::pages::Span;
 
-/// Maximum size of a page, for writing and reading.
+/// Maximum size of a page, both when writing and when reading.
 pub const PAGE_BYTES_MAX: u64 = 1 << 32;
 
 const VERSION: u16 = 1;
@@ -57,7 +57,7 @@ impl Page {
     /// Encodes the page.
     ///
     /// # Errors
-    /// If a filter cannot be encoded.
+    /// An error if a filter cannot be encoded.
     pub fn to_bytes(&self) -> Result<Vec<u8>, PageBytesError> {
         let mut filters = Vec::new();
         file::encode(self.offsets.filter(), &file::Label::default(), &mut filters)?;
@@ -85,7 +85,7 @@ impl Page {
         out.extend_from_slice(&payloads_bytes.to_le_bytes());
     }
 
-    /// Decodes a page for `span`. Allocates memory only for bytes that exist, not for claimed lengths.
+    /// Decodes a page that covers `span`. Allocates memory only for bytes that exist, whatever length a field claims.
     ///
     /// # Errors
     /// [`PageBytesError`].
@@ -121,7 +121,7 @@ fn read_filter(bytes: &[u8], key: &FingerprintKey) -> Result<OneLineFilter, Page
     let mut input = bytes;
     let filter = OneLineFilter::try_from(file::decode(&mut input, bytes.len() as u64)?.filter)?;
     if filter.key_id() != key.id() {
-        return Err(PageBytesError::Invalid("filter of another key"));
+        return Err(PageBytesError::Invalid("filter with a different key"));
     }
     Ok(filter)
 }
@@ -149,7 +149,7 @@ fn put_listed(listed: &ListedPair, out: &mut Vec<u8>) {
     out.extend_from_slice(&listed.last.to_le_bytes());
 }
 
-/// Appends source and destination. The ID of a pair is the keyed hash of these bytes.
+/// Appends the source and the destination. The ID of a pair is the keyed hash of these bytes.
 pub(super) fn put_pair(pair: &Pair, out: &mut Vec<u8>) {
     put_host(&pair.source, out);
     put_host(&pair.destination, out);

@@ -12,7 +12,7 @@ use crate::pages::Span;
 /// Number of blocks added to the filters at a time.
 const BATCH_BLOCKS: usize = 8 * 1024;
 
-/// Number of leading digest bits used by the filters: all, because a draft is as large as the limit allows.
+/// Number of leading digest bits that the filters use: all of them, because a draft is as large as the limit allows.
 const FINGERPRINT_BITS: u32 = 64;
 
 /// The traffic of one span of time, as recorded so far.
@@ -28,7 +28,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Creates an empty page. Anyone with the key can test guesses of the content, so every page needs its own key.
+    /// Creates an empty page. Anyone who has the key can test guesses of the content, so every page needs its own key.
     #[must_use]
     pub fn new(settings: &Settings, span: Span, key: FingerprintKey) -> Self {
         let filter = || {
@@ -69,8 +69,8 @@ impl Draft {
         self.counts.unlisted += u64::from(!is_listed);
     }
 
-    /// Records a piece of a payload, and returns true if all pairs are listed. A mail with many recipients is split
-    /// into blocks only once.
+    /// Records a piece of a payload, and returns true if all pairs are listed. The piece is split into blocks only
+    /// once, however many recipients a mail has.
     fn record_piece(&mut self, time: u64, pairs: &[Pair], piece: &[u8]) -> bool {
         let blocks = self.digester.append_contents(piece, &mut self.batch.contents);
         let mut is_listed = true;
@@ -99,7 +99,7 @@ impl Draft {
     }
 }
 
-/// Returns the smallest filter with the same keys whose rate is at most `rate`.
+/// Returns the filter, folded to the smallest size with a rate of at most `rate`.
 fn folded(mut filter: OneLineFilter, rate: f64) -> OneLineFilter {
     while let Some(half) = filter.folded().filter(|half| half.estimated_false_positive_rate() <= rate) {
         filter = half;

@@ -1,6 +1,6 @@
-//! Filters that a separate thread fills while the next payloads are read and hashed.
+//! Filters filled by a separate thread, while the caller reads and hashes the next payloads.
 //!
-//! Deriving digests from hashed contents and adding them to the filters is half of the work of recording.
+//! Deriving digests from the hashed contents and inserting them is half of the work of recording.
 
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
@@ -12,7 +12,7 @@ use bruit_structures::blocks::{BlockFilter, Digester, HostId, Label};
 /// Maximum number of batches in the queue; the sender blocks when it is full.
 const WAITING_MAX: usize = 2;
 
-/// The two filters of a page, and digests not yet inserted.
+/// The two filters of a page, and the digests not yet inserted.
 #[derive(Debug)]
 pub(super) struct Filters {
     pub(super) offsets: BlockFilter<OneLineFilter>,
@@ -22,7 +22,7 @@ pub(super) struct Filters {
     payload_digests: Vec<Fingerprint>,
 }
 
-/// Payloads with hashed contents, stored one after another.
+/// Payloads as hashed contents, stored one after another.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) contents: Vec<u64>,
@@ -30,7 +30,7 @@ pub(super) struct Batch {
     pieces: Vec<Piece>,
 }
 
-/// Numbers of contents and hosts that belong to one payload, or to one piece of a long payload.
+/// Number of contents and number of hosts of one payload, or of one piece of a long payload.
 #[derive(Debug)]
 struct Piece {
     blocks: usize,
@@ -38,7 +38,7 @@ struct Piece {
 }
 
 impl Batch {
-    /// Ends a payload: the last `blocks` contents belong to it.
+    /// Ends a payload, which consists of the last `blocks` contents.
     pub(super) fn end_piece(&mut self, blocks: usize, hosts: impl IntoIterator<Item = HostId>) {
         let before = self.hosts.len();
         self.hosts.extend(hosts);
@@ -97,7 +97,7 @@ impl Filler {
             for mut batch in waiting {
                 filters.insert(&batch);
                 batch.clear();
-                // At the end, the receiver may already be closed.
+                // The receiver of empty batches may already be closed; then drop the batch.
                 let _ = emptied.send(batch);
             }
             filters
@@ -107,13 +107,13 @@ impl Filler {
 
     /// Sends a batch, and returns an empty one.
     pub(super) fn exchange(&self, batch: Batch) -> Batch {
-        self.full.send(batch).expect("the thread receives batches while there is a sender");
+        self.full.send(batch).expect("the thread receives batches until the sender is dropped");
         self.empty.try_recv().unwrap_or_default()
     }
 
     /// Returns the filters after all batches are inserted.
     pub(super) fn finish(self) -> Filters {
         drop(self.full);
-        self.thread.join().expect("filling does not panic")
+        self.thread.join().expect("the filling thread does not panic")
     }
 }

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::net::IpAddr;
 
-/// Maximum length of a name: that of a mail address in RFC 5321 (section 4.5.3.1), with 64 bytes before the `@` and 255
-/// after it.
+/// Maximum length of a name. RFC 5321 (section 4.5.3.1) limits a mail address to 64 bytes before the `@` and 255 after
+/// it.
 pub const NAME_BYTES_MAX: usize = 64 + 1 + 255;
 
 /// Sender or recipient of a payload.

@@ -1,9 +1,9 @@
-//! Mail as payloads: from the sender to each recipient, one payload per part.
+//! Mail as payloads: every part of a message is a payload that the sender sends to each recipient.
 //!
-//! A part is recorded with its transfer encoding removed. Line ends of text are normalised to LF, so that copies from
-//! different systems match and an excerpt can be typed. The sender is the address claimed in the `From` field. Senders
-//! can write arbitrary addresses there, and into `To` and `Cc`; the mail system adds `Delivered-To` and
-//! `X-Original-To`.
+//! A part is recorded with its transfer encoding removed. Line endings of text are normalised to LF, so that copies
+//! from different systems match and an excerpt can be typed. The sender is the address claimed in the `From` field.
+//! Recipients are read from `To`, `Cc`, `Delivered-To` and `X-Original-To`. The sender of a message can write any
+//! address into the first three of these fields; the last two are added by the receiving mail system.
 
 use std::borrow::Cow;
 
@@ -24,9 +24,10 @@ const RECIPIENT_FIELDS: [&str; 4] = ["delivered-to", "x-original-to", "to", "cc"
 /// A message ready to be recorded.
 #[derive(Debug)]
 pub struct MailPayloads<'m> {
-    /// Time of reception according to the last server, otherwise the sender's date; `None` if the message has neither.
+    /// The time when the last server received the message; without it, the sender's date. `None` if the message has
+    /// neither.
     pub time: Option<u64>,
-    /// One pair for each recipient: the sender and that recipient.
+    /// A pair of sender and recipient for each recipient.
     pub pairs: Vec<Pair>,
     /// Content of each part.
     pub payloads: Vec<Cow<'m, [u8]>>,
@@ -46,7 +47,7 @@ pub fn read(raw: &[u8]) -> MailPayloads<'_> {
     }
 }
 
-/// Returns the recorded form of a part.
+/// Returns a part in the form in which it is recorded.
 fn payload(bytes: Cow<'_, [u8]>, is_text: bool) -> Cow<'_, [u8]> {
     if !is_text || !bytes.windows(2).any(|two| two == b"\r\n") {
         return bytes;
@@ -60,8 +61,8 @@ fn payload(bytes: Cow<'_, [u8]>, is_text: bool) -> Cow<'_, [u8]> {
     Cow::Owned(plain)
 }
 
-/// Returns every recipient in the header once. If there are no recipients, returns one unknown host. If there are more
-/// than [`RECIPIENTS_MAX`], one unknown host stands for the rest.
+/// Returns every recipient in the header once. If there are none, returns one unknown host. If there are more than
+/// [`RECIPIENTS_MAX`], one unknown host stands for the rest.
 fn recipients(fields: &Fields<'_>) -> Vec<Host> {
     let of_name =
         |name: &'static str| fields.iter().filter(move |(field, _)| field.eq_ignore_ascii_case(name.as_bytes()));
@@ -82,7 +83,7 @@ fn recipients(fields: &Fields<'_>) -> Vec<Host> {
     found
 }
 
-/// Parses the addresses in a field, in lower case.
+/// Parses the addresses in a field, and converts them to lower case.
 fn addresses(value: &[u8]) -> Vec<Host> {
     // The parser needs the line end that terminates a field.
     let line = [bounded(value).trim_ascii_end(), b"\n"].concat();

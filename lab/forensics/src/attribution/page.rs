@@ -17,7 +17,7 @@ pub struct Counts {
     pub short: u64,
     /// Number of bytes of all payloads.
     pub bytes: u64,
-    /// Number of payloads of pairs that did not fit into the list.
+    /// Number of payloads whose pair did not fit into the list.
     pub unlisted: u64,
 }
 

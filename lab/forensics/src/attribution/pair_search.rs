@@ -1,4 +1,4 @@
-//! Checks every pair of a page for the parts of an excerpt that the page's offset digests contain.
+//! Checks which pairs of a page carried the parts of an excerpt that the page's offset digests contain.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -12,21 +12,21 @@ use super::{Attribution, BLOCKS_MIN, Page, Part};
 /// Number of pairs queried in one batch.
 const BATCH_PAIRS: usize = 1024;
 
-/// The matches of all pairs of a page with the runs that the page's offset digests contain.
+/// The pairs of a page that match the runs found in its offset digests.
 pub(super) struct PairSearch<'q> {
     page: &'q Page,
     excerpt: &'q [u8],
     rate: f64,
     by_chance_max: f64,
-    /// Number of places in all runs at which a pair could match n blocks by chance, indexed by n.
+    /// Number of places, in all runs together, where a pair could match n blocks by chance; indexed by n.
     places: Vec<usize>,
-    /// Longest match of each pair, with its number of blocks; the key is the index in the list of pairs.
+    /// Longest match of each pair, with its number of blocks. The key is the pair's index in the list.
     best: HashMap<usize, (usize, Part)>,
 }
 
 impl<'q> PairSearch<'q> {
-    /// Searches every pair for all `runs`. Keeps a match if it is the whole run, however likely by chance, or a part
-    /// that fewer than `by_chance_max` pairs are expected to match by chance.
+    /// Searches every pair for all `runs`. A match of a whole run is always kept, even if it is likely by chance. A
+    /// match of a part is kept if fewer than `by_chance_max` pairs are expected to match it by chance.
     pub(super) fn new(page: &'q Page, excerpt: &'q [u8], runs: &[Run], by_chance_max: f64) -> Self {
         let rate = page.payloads.estimated_false_positive_rate();
         let mut search =
@@ -77,12 +77,12 @@ fn put_keys(ids: &[HostId], digests: &[Fingerprint], keys: &mut Vec<Fingerprint>
     ids.iter().for_each(|&id| Digester::append_for_host(digests, id, keys));
 }
 
-/// Returns the number of places in all runs for n consecutive blocks, indexed by n.
+/// Returns the number of places, in all runs together, where n consecutive blocks fit; indexed by n.
 fn places_by_blocks(runs: &[Run]) -> Vec<usize> {
     let mut places = vec![0; runs.iter().map(|run| run.blocks).max().unwrap_or(0) + 1];
     runs.iter().for_each(|run| places[run.blocks] += 1);
-    // A first cumulative sum, starting at the longest runs, counts the runs of at least n blocks. A second one counts
-    // the places: a run that is one block longer has one more place.
+    // The first cumulative sum, from the longest runs down, counts the runs of at least n blocks. The second counts the
+    // places: each further block of a run adds a place.
     for _ in 0..2 {
         for blocks in (1..places.len()).rev() {
             places[blocks - 1] += places[blocks];
@@ -91,8 +91,7 @@ fn places_by_blocks(runs: &[Run]) -> Vec<usize> {
     places
 }
 
-/// Returns the start and length of the longest sequence of found blocks, or of the first one if several are equally
-/// long.
+/// Returns the start and length of the longest sequence of found blocks; of several with the same length, the first.
 fn longest(found: &[bool]) -> (usize, usize) {
     let (mut best, mut first) = ((0, 0), 0);
     for row in found.chunk_by(|one, next| one == next) {

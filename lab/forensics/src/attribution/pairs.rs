@@ -1,4 +1,4 @@
-//! The list of pairs of a page: bounded, with the first and last time of each.
+//! The bounded list of a page's pairs, with the first and last time each was seen.
 
 use std::collections::HashMap;
 
@@ -15,14 +15,14 @@ pub const PAIRS_MAX: usize = 1 << 18;
 pub struct ListedPair {
     /// The pair.
     pub pair: Pair,
-    /// First time, in seconds since 1970.
+    /// First time at which the pair was seen, in seconds since 1970.
     pub first: u64,
     /// Last time.
     pub last: u64,
 }
 
-/// Pairs in the order in which they were first seen. If the list is full, new pairs are only counted: their payloads
-/// are recorded, but cannot be attributed to them.
+/// Pairs in the order in which they were first seen. If the list is full, the payloads of new pairs are recorded and
+/// counted, but cannot be attributed.
 #[derive(Debug)]
 pub(super) struct Pairs {
     listed: Vec<ListedPair>,
@@ -43,12 +43,12 @@ impl Pairs {
     }
 
     /// Returns the IDs of all pairs, hashed with the page's key, in the order of the list. They are computed only once,
-    /// because a query needs all of them for every place.
+    /// because a query needs all of them at every place that it checks.
     pub(super) fn ids(&self) -> &[HostId] {
         &self.ids
     }
 
-    /// Records that `pair` was seen at `time`. Returns the ID of the pair, and true if the pair is listed.
+    /// Records that `pair` was seen at `time`. Returns the ID of the pair, and whether the pair is listed.
     pub(super) fn see(&mut self, pair: &Pair, time: u64, digester: &Digester) -> (HostId, bool) {
         if let Some(&place) = self.places.get(pair) {
             let listed = &mut self.listed[place];
@@ -114,6 +114,6 @@ mod tests {
         assert_eq!(listed, PAIRS_MAX);
         let mut pairs = Pairs::new(3 * pair_bytes(&pair(0)));
         assert_eq!((0..10).filter(|&number| pairs.see(&pair(number), 0, &digester).1).count(), 3);
-        assert!(pairs.see(&pair(0), 0, &digester).1, "listed pairs stay");
+        assert!(pairs.see(&pair(0), 0, &digester).1, "listed pairs remain in the list");
     }
 }

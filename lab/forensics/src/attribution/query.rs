@@ -10,13 +10,13 @@ use super::pair_search::PairSearch;
 use super::{ListedPair, Page};
 use crate::pages::Span;
 
-/// Minimum number of blocks in an answer: in any well-filled page, a single block matches somewhere by chance, as the
-/// survey shows ("don't use HBF to attribute blocks of length one").
+/// Minimum number of blocks in an answer. In any well-filled page, a single block matches somewhere by chance. The
+/// survey warns of this, too: "don't use HBF to attribute blocks of length one".
 pub const BLOCKS_MIN: usize = 2;
 
-/// Returns the length of the shortest excerpt that has [`BLOCKS_MIN`] whole blocks at every alignment: in the worst
-/// case, all but one byte of a block precede the first whole block. A shorter excerpt may have been carried at an
-/// alignment with fewer blocks, even if it is not found.
+/// Returns the length of the shortest excerpt that has [`BLOCKS_MIN`] whole blocks at every alignment. In the worst
+/// case, the first whole block comes after all but one byte of another block. A shorter excerpt may have been carried
+/// at an alignment with fewer blocks; it is then not found.
 #[must_use]
 pub const fn bytes_to_tell(shape: BlockShape) -> usize {
     (BLOCKS_MIN + 1) * shape.block_bytes() as usize - 1
@@ -25,8 +25,8 @@ pub const fn bytes_to_tell(shape: BlockShape) -> usize {
 /// Maximum expected number of false matches per query, over all queried pages.
 pub const BY_CHANCE_MAX: f64 = 0.01;
 
-/// Maximum number of payload digests looked up in one page, which takes a few seconds. Repetitive content matches in
-/// thousands of places, and every place would have to be checked for every pair.
+/// Maximum number of payload digests to look up in one page; this many take a few seconds. Repetitive content matches
+/// in thousands of places, and every place has to be checked for every pair.
 pub const DIGESTS_ASKED_MAX: u64 = 1 << 28;
 
 /// A query for an excerpt.
@@ -34,14 +34,15 @@ pub const DIGESTS_ASKED_MAX: u64 = 1 << 28;
 pub struct Question<'e> {
     /// The excerpt.
     pub excerpt: &'e [u8],
-    /// Number of pages queried: the limit on false matches is divided among them.
+    /// Number of pages queried. The limit on false matches is divided by it.
     pub pages: usize,
-    /// Maximum number of payload digests looked up in each page. The best place is always checked for every pair.
+    /// Maximum number of payload digests to look up in each page. The best place is checked for every pair even if that
+    /// takes more.
     pub digests_max: u64,
 }
 
 impl<'e> Question<'e> {
-    /// Creates a query for an excerpt, to be used on each of `pages` pages.
+    /// Creates a query for an excerpt, which will be run on `pages` pages.
     #[must_use]
     pub const fn new(excerpt: &'e [u8], pages: usize) -> Self {
         Self { excerpt, pages, digests_max: DIGESTS_ASKED_MAX }
@@ -53,24 +54,24 @@ impl<'e> Question<'e> {
     }
 }
 
-/// The result of querying one page for an excerpt.
+/// The result of a query in one page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// Span of the page.
     pub span: Span,
     /// The conclusion drawn from the matches.
     pub finding: Finding,
-    /// Longest part of the excerpt that some payload contained, according to the offset digests.
+    /// The longest part of the excerpt that occurred in a payload, according to the offset digests.
     pub part: Option<Part>,
-    /// Pairs that carried the excerpt, the longest match first. They may be false matches unless the finding is
-    /// [`Named`](Finding::Named).
+    /// Pairs that match the excerpt, the longest match first. Unless the finding is [`Named`](Finding::Named), the
+    /// matches may be due to chance.
     pub attributions: Vec<Attribution>,
     /// Number of listed pairs.
     pub pairs: usize,
-    /// Number of payloads of pairs that did not fit into the list. Such pairs may have carried the excerpt, but cannot
+    /// Number of payloads whose pairs did not fit into the list. Such a pair may have carried the excerpt, but cannot
     /// be named.
     pub unlisted: u64,
-    /// True if the excerpt matched in more places than were checked: pairs that carried it in the unchecked places are
+    /// True if the excerpt matched in more places than were checked. Pairs that carried it in the other places are
     /// missing.
     pub is_cut: bool,
 }
@@ -78,10 +79,10 @@ pub struct Answer {
 /// The conclusion of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// More pairs match than chance explains.
+    /// Chance does not explain that so many pairs match.
     Named,
-    /// The excerpt was carried, but the matches of all listed pairs may be due to chance, and some pairs are not
-    /// listed.
+    /// The excerpt was carried, but by an unknown pair: the matches of the listed pairs may be due to chance, and some
+    /// pairs are not listed or were not checked.
     Unnamed,
     /// The match may be due to chance. The excerpt may have been carried; a longer excerpt would be conclusive.
     Doubtful,
@@ -94,11 +95,12 @@ pub enum Finding {
 pub struct Part {
     /// Bytes of the excerpt that were compared, in whole blocks.
     pub bytes: Range<usize>,
-    /// True if the part has all whole blocks that the excerpt has at this alignment.
+    /// True if the part contains every whole block that the excerpt has at this alignment.
     pub is_whole: bool,
-    /// Offset of the first of these bytes in the payload; in a long part of a mail, the offset in its piece of 64 KiB.
+    /// Offset of the first of these bytes in the payload. A long part of a mail is recorded in pieces of 64 KiB; the
+    /// offset is then the one in the piece.
     pub offset_bytes: usize,
-    /// Expected number of such matches by chance, if the excerpt had not been recorded at all.
+    /// Number of such matches to expect by chance if the excerpt had not been recorded at all.
     pub expected_by_chance: f64,
 }
 
@@ -127,7 +129,7 @@ impl Part {
 pub struct Attribution {
     /// The pair, and the first and last time at which the page recorded a payload of the pair.
     pub listed: ListedPair,
-    /// The part that the pair carried. Its `expected_by_chance` is the expected number of *pairs* in this page that
+    /// The part that the pair carried. Its `expected_by_chance` is the number of *pairs* in this page to expect to
     /// match by chance.
     pub part: Part,
 }
@@ -135,7 +137,7 @@ pub struct Attribution {
 /// Queries `page` for an excerpt.
 ///
 /// # Errors
-/// [`SearchError`] if the excerpt has fewer than [`BLOCKS_MIN`] blocks, or is too long.
+/// [`SearchError`] if the excerpt is shorter than [`BLOCKS_MIN`] blocks, or too long.
 pub fn query(page: &Page, question: &Question<'_>) -> Result<Answer, SearchError> {
     let excerpt = question.excerpt;
     let chance = page.offsets.chance(excerpt.len());
@@ -174,16 +176,16 @@ impl Answer {
         }
     }
 
-    /// Returns the probability that the matches are due to chance. This is the lowest, over all n, of the probabilities
-    /// that chance produces n matches at least as long as the n-th longest.
+    /// Returns the probability that the matches are due to chance. For each n, this computes the probability that
+    /// chance produces n matches as long as the n-th longest or longer, and then takes the lowest.
     fn chance_of_pairs(&self) -> f64 {
         let expected = self.attributions.iter().map(|found| found.part.expected_by_chance);
         (1..).zip(expected).map(|(named, expected)| at_least(named, expected)).fold(1.0, f64::min)
     }
 }
 
-/// Returns an upper bound of the probability of `count` or more events if `expected` events are expected: Chernoff's
-/// bound for a Poisson variable or the probability of at least one event, whichever is lower.
+/// Returns an upper bound on the probability of `count` or more events if `expected` events are expected: the lower of
+/// Chernoff's bound for a Poisson variable and the probability of at least one event.
 fn at_least(count: u32, expected: f64) -> f64 {
     let any = Chance::of_any(expected);
     let count = f64::from(count);
@@ -193,28 +195,28 @@ fn at_least(count: u32, expected: f64) -> f64 {
     any.min((count - expected + count * (expected / count).ln()).exp())
 }
 
-/// Returns the runs to check for every pair, the best first. These are the runs with all blocks of their alignment
-/// (even if they are likely by chance, so that no pair is missed), and the shorter runs that chance does not explain.
-/// Repetitive content has the same digests at many alignments; only one of these runs is kept.
+/// Returns the runs to check for every pair, the best first. A run with all blocks of its alignment is always included,
+/// even if it is likely by chance, so that no pair is missed. Shorter runs are included if chance does not explain
+/// them. Repetitive content has the same digests at many alignments; only one of these runs is kept.
 fn worth_asking(page: &Page, question: &Question<'_>, found: Vec<Run>, chance: &Chance) -> Vec<Run> {
     let (shape, excerpt) = (page.offsets.shape(), question.excerpt);
     let longest = found.first().map_or(0, |run| run.blocks);
     let lengths: Vec<usize> = (0..=longest).collect();
-    // Longer runs are less likely, so computing the chance for a few lengths suffices.
+    // Longer runs are less likely, so a binary search finds the first length that chance does not explain.
     let part_min = lengths.partition_point(|&blocks| chance.expected_runs(blocks) > question.by_chance_max());
     let is_whole = |run: &Run| run.is_whole(shape, excerpt.len());
     let mut runs: Vec<Run> = found.into_iter().filter(|run| run.blocks >= part_min || is_whole(run)).collect();
     runs.sort_by_key(|run| (Reverse(run.blocks), !is_whole(run)));
     let mut seen = HashSet::new();
     runs.retain(|run| {
-        // Digests are well mixed and include their offsets, so the sum of a run's digests identifies the run.
+        // Digests are well mixed and include their offsets, so the sum of its digests identifies a run.
         let digests = page.offsets.digester().digests_of(excerpt, run);
         seen.insert(digests.iter().fold(0u64, |sum, digest| sum.wrapping_add(digest.high())))
     });
     runs
 }
 
-/// Truncates `runs` to a number that can be checked for every pair. Returns true if runs were dropped.
+/// Drops the last runs if there are too many to check for every pair. Returns true if runs were dropped.
 fn cut(runs: &mut Vec<Run>, pairs: usize, digests_max: u64) -> bool {
     let digests = runs.iter().scan(0u64, |sum, run| {
         *sum = sum.saturating_add((run.blocks * pairs) as u64);
@@ -225,7 +227,7 @@ fn cut(runs: &mut Vec<Run>, pairs: usize, digests_max: u64) -> bool {
     runs.len() < before
 }
 
-/// Returns the part of the excerpt that `run` covers, the best run that the offset digests contain.
+/// Returns the part of the excerpt that the best run covers.
 fn found_part(page: &Page, excerpt: &[u8], run: &Run, chance: &Chance) -> Part {
     let is_whole = run.is_whole(page.offsets.shape(), excerpt.len());
     let expected = if is_whole { chance.expected_whole(BLOCKS_MIN) } else { chance.expected_runs(run.blocks) };
@@ -236,7 +238,7 @@ fn found_part(page: &Page, excerpt: &[u8], run: &Run, chance: &Chance) -> Part {
 mod tests {
     use super::*;
 
-    /// Counts the blocks that lie within an excerpt at each place in a payload.
+    /// Compares the length with a count of the whole blocks at every alignment.
     #[test]
     fn the_length_that_tells_is_the_shortest_with_enough_blocks_at_every_place() {
         for block_bytes in [8, 16, 32, 100, 1024] {

@@ -1,7 +1,8 @@
-//! Recorder of payloads into pages.
+//! The recorder, which writes payloads into pages.
 //!
-//! The pages of a span never exceed the span's share of the disk, however often and in whatever order its traffic is
-//! recorded. A further page of a span gets the remaining share. Payloads that do not fit are counted as crowded out.
+//! All pages of one span together never exceed the span's share of the disk, however often and in whatever order its
+//! traffic is recorded. A second page of a span gets the rest of the share. Payloads that do not fit are only counted
+//! (`crowded`).
 
 use bruit_filters::FingerprintKey;
 
@@ -32,7 +33,7 @@ pub struct Summary {
     pub removed: Vec<PageName>,
     /// Counters of all recorded payloads.
     pub counts: Counts,
-    /// Number of payloads not recorded because the pages of their span already use its share of the disk.
+    /// Number of payloads that were not recorded because their span's share of the disk was used up.
     pub crowded: u64,
 }
 
@@ -42,7 +43,7 @@ pub struct Recorder<K> {
     settings: Settings,
     keys: K,
     open: OpenPages<Draft>,
-    /// A span whose share of the disk is used up. Further payloads in this span are counted without checking again.
+    /// A span whose share of the disk is used up. Its further payloads are counted without another check.
     crowded: Option<Span>,
     summary: Summary,
 }
@@ -74,8 +75,8 @@ impl<K: FnMut() -> FingerprintKey> Recorder<K> {
         Ok(())
     }
 
-    /// Writes the pages whose spans ended [`SETTLE_SECONDS`](crate::pages::SETTLE_SECONDS) before `now`, for recorders
-    /// that run continuously.
+    /// Writes the pages whose spans ended at least [`SETTLE_SECONDS`](crate::pages::SETTLE_SECONDS) before `now`. Used
+    /// by recorders that run continuously.
     ///
     /// # Errors
     /// [`RecordError`] if a page cannot be written; the page is kept.
@@ -116,7 +117,7 @@ impl<K: FnMut() -> FingerprintKey> Recorder<K> {
         self.open.is_empty()
     }
 
-    /// Starts a page for `time`, if the share of its span is not used up.
+    /// Starts a page for `time`, unless the share of its span is used up.
     fn begin(&mut self, time: u64) -> Result<(), RecordError> {
         let span = self.open.span_of(time);
         if self.crowded == Some(span) {
@@ -139,7 +140,7 @@ impl<K: FnMut() -> FingerprintKey> Recorder<K> {
         for written in self.open.take_written() {
             self.summary.pages.push(written.page);
             self.summary.removed.extend(written.removed);
-            // Removed pages may have freed space in the crowded span.
+            // The removal of pages may have freed space in the crowded span.
             self.crowded = None;
         }
         self.summary.removed.extend(self.open.take_removed());
@@ -156,7 +157,7 @@ fn close(span: Span, draft: Draft, rate: f64, counts: &mut Counts) -> ClosedPage
 }
 
 impl Counts {
-    /// Returns the sum of both counters.
+    /// Returns the sum of two sets of counters.
     const fn with(self, other: Self) -> Self {
         Self {
             payloads: self.payloads + other.payloads,

@@ -5,31 +5,31 @@ use bruit_structures::blocks::BlockShape;
 
 use super::bytes::PAGE_BYTES_MAX;
 
-/// Minimum share of disk for a page.
+/// Minimum disk share of a page.
 pub const PAGE_SHARE_BYTES_MIN: u64 = 64 * 1024;
 
 const SECONDS_PER_HOUR: u64 = 3600;
 
-/// Denominator of the fraction of a page that its list of pairs may use.
+/// The list of pairs may use one in this many bytes of a page.
 const PAIRS_SHARE: u64 = 4;
 
-/// Maximum size of a page without filter contents and pairs: the header of the page and the headers of two filters.
+/// Maximum size of everything in a page but filter contents and pairs: the page header and two filter headers.
 const OVERHEAD_BYTES: u64 = 1024;
 
 const LINE_BYTES: u64 = 64;
 
-/// The number of lines is a multiple of this number, so that a page with little content can be folded to a thousandth
-/// of its size.
+/// The number of lines is a multiple of this number. A page with little content can thus be folded to a thousandth of
+/// its size.
 const FOLDABLE_LINES: u64 = 1024;
 
 /// Settings of a recorder.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// Shape of the blocks that payloads are cut into.
+    /// Length and levels of the blocks that payloads are cut into.
     pub shape: BlockShape,
     /// Disk limit per hour of traffic.
     pub bytes_per_hour: u64,
-    /// Length of the span of a page.
+    /// Length of a page's span.
     pub page_seconds: u64,
     /// Target false-positive rate of a digest. The actual rate is higher if the disk limit is too low.
     pub false_positive_rate: f64,
@@ -41,11 +41,12 @@ pub struct Settings {
 pub enum SettingsError {
     /// The share of a page is below the minimum.
     #[error(
-        "only {0} bytes per page, at least {PAGE_SHARE_BYTES_MIN} are needed: allow more bytes per hour or longer pages"
+        "{0} bytes per page are less than the minimum of {PAGE_SHARE_BYTES_MIN}: \
+         allow more bytes per hour or longer pages"
     )]
     TooSmall(u64),
     /// The share of a page is above the maximum.
-    #[error("{0} bytes per page, more than the limit of {PAGE_BYTES_MAX}: allow fewer bytes per hour or shorter pages")]
+    #[error("{0} bytes per page exceed the limit of {PAGE_BYTES_MAX}: allow fewer bytes per hour or shorter pages")]
     TooLarge(u64),
     /// The span of a page is 0.
     #[error("the span of a page must be at least one second")]
@@ -102,8 +103,8 @@ impl Settings {
         foldable as usize
     }
 
-    /// Returns k, the number of hash functions with which a half-full filter has the requested rate. (A half-full
-    /// filter makes the best use of its bits.)
+    /// Returns k, the number of hash functions that gives a half-full filter the requested rate. (A half-full filter
+    /// makes the best use of its bits.)
     pub(super) fn hashes(&self) -> u32 {
         (1.0 / self.false_positive_rate).log2().round().clamp(1.0, f64::from(ONE_LINE_HASHES_MAX)) as u32
     }
@@ -140,7 +141,7 @@ mod tests {
             let settings = settings(bytes, 3600);
             let filters = 2 * settings.filter_lines() as u64 * LINE_BYTES;
             assert!(filters + settings.pairs_bytes_max() + OVERHEAD_BYTES <= bytes, "{bytes}");
-            assert!(filters * 3 > bytes, "{bytes}: most of it is used");
+            assert!(filters * 3 > bytes, "{bytes}: most of the share is used");
         }
     }
 }

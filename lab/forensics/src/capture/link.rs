@@ -9,22 +9,22 @@ pub enum Link {
     Ip,
     /// BSD loopback: a four-byte address family in the byte order of the capturing host.
     Loopback,
-    /// Linux "cooked": 16 bytes, with the protocol in the last two.
+    /// Linux "cooked" capture: a header of 16 bytes, with the protocol in the last two.
     LinuxCooked,
-    /// Second version of Linux "cooked": 20 bytes, with the protocol in the first two.
+    /// Second version of Linux "cooked" capture: a header of 20 bytes, with the protocol in the first two.
     LinuxCookedV2,
     /// Any other link layer, by its number.
     Other(u16),
 }
 
 impl Link {
-    /// Converts a number from the list of tcpdump.org.
+    /// Converts a link type as listed on tcpdump.org.
     #[must_use]
     pub const fn from_number(number: u16) -> Self {
         match number {
             0 | 108 => Self::Loopback,
             1 => Self::Ethernet,
-            // Some systems once wrote their own DLT_RAW, 12 or 14, instead of the official 101.
+            // Some systems used to write 12 or 14, their own numbers for DLT_RAW, instead of the official 101.
             12 | 14 | 101 | 228 | 229 => Self::Ip,
             113 => Self::LinuxCooked,
             276 => Self::LinuxCookedV2,

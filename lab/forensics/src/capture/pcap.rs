@@ -13,7 +13,7 @@ const FRAME_HEADER_BYTES: usize = 16;
 const MODIFIED_FRAME_HEADER_BYTES: usize = 24;
 const VERSION_MAJOR: u16 = 2;
 
-/// Properties of all frames, from the file header.
+/// Properties that apply to all frames, from the file header.
 #[derive(Debug)]
 pub(super) struct File {
     header: PcapHeader,
@@ -84,7 +84,7 @@ impl File {
         if self.header.is_modified_format() { MODIFIED_FRAME_HEADER_BYTES } else { FRAME_HEADER_BYTES }
     }
 
-    /// Returns the captured length, which follows the two parts of the time.
+    /// Returns the captured length, which comes after the two parts of the time.
     fn captured_bytes(&self, header: &[u8]) -> u32 {
         let field = header.get(8..12).and_then(|field| field.try_into().ok()).unwrap_or_default();
         if self.header.is_bigendian() { u32::from_be_bytes(field) } else { u32::from_le_bytes(field) }

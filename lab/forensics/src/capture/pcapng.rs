@@ -1,8 +1,10 @@
-//! The pcapng format: sections, each with its byte order and interfaces, and frames that refer to an interface.
+//! The pcapng format. A file has sections, each with its own byte order and interfaces. Each frame refers to an
+//! interface.
 //!
 //! This module splits the file into blocks and checks every length; `pcap-parser` parses the contents of the blocks.
-//! The readers of `pcap-parser` are not used: they lose the cause of a read error, treat the end of a block as the end
-//! of the file, and need the whole first block in the first read, which a pipe does not guarantee.
+//! The readers of `pcap-parser` are not used, for three reasons: they lose the cause of a read error, they treat the
+//! end of a block as the end of the file, and they need the whole first block in the first read, which a pipe does not
+//! guarantee.
 
 use std::io::Read;
 
@@ -18,18 +20,18 @@ const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 
-/// Byte-order mark of a section, after type and length.
+/// Position of a section's byte-order mark, after type and length.
 const BYTE_ORDER_BIG: [u8; 4] = [0x1a, 0x2b, 0x3c, 0x4d];
 const BYTE_ORDER_LITTLE: [u8; 4] = [0x4d, 0x3c, 0x2b, 0x1a];
-/// Minimum length of a block: its type, its length, and the repeated length at the end.
+/// Minimum length of a block: its type, its length, and its length again at the end.
 const BLOCK_BYTES_MIN: usize = 12;
 
-/// State from the blocks read so far that applies to later frames.
+/// State from the blocks read so far, as needed to read later frames.
 #[derive(Debug)]
 pub(super) struct File {
     is_big_endian: bool,
     interfaces: Vec<Interface>,
-    /// Time for frames without a time.
+    /// Time given to frames that have none.
     last_time: Nanoseconds,
 }
 
@@ -54,18 +56,18 @@ enum Tick {
     Nanoseconds(u64),
     /// Ticks per nanosecond.
     PerNanosecond(u64),
-    /// Ticks of 2^−n seconds.
+    /// A tick lasts 2^−n seconds.
     Halvings(u32),
 }
 
-/// A block that is completely in memory.
+/// A block, completely in memory.
 struct RawBlock {
     kind: u32,
     bytes: usize,
 }
 
 impl File {
-    /// Opens the file. Returns `None` and leaves the input unread if the file does not begin with a section.
+    /// Opens the file. If it does not begin with a section, returns `None` and leaves the input unread.
     pub(super) fn open<R: Read>(window: &mut Window<R>) -> Result<Option<Self>, CaptureError> {
         let is_section = window.has(4)? && window.waiting().starts_with(&SECTION_HEADER.to_be_bytes());
         Ok(is_section.then(|| Self { is_big_endian: false, interfaces: Vec::new(), last_time: 0 }))
@@ -142,7 +144,7 @@ impl File {
     }
 
     fn interface(&self, at: u64, number: u32) -> Result<&Interface, CaptureError> {
-        self.interfaces.get(number as usize).ok_or_else(|| malformed(at, "frame of an undeclared interface"))
+        self.interfaces.get(number as usize).ok_or_else(|| malformed(at, "frame refers to an undeclared interface"))
     }
 
     fn enhanced<'w>(&mut self, at: u64, block: &EnhancedPacketBlock<'w>) -> Result<Frame<'w>, CaptureError> {
@@ -154,7 +156,7 @@ impl File {
         Ok(Frame { time, link, bytes, original_bytes: block.origlen })
     }
 
-    /// Returns a frame of the first interface. Such a frame has no time, and its length follows from three other
+    /// Reads a simple packet block: a frame of the first interface, without a time. Its length follows from three other
     /// lengths.
     fn simple<'w>(&self, at: u64, block: &SimplePacketBlock<'w>) -> Result<Frame<'w>, CaptureError> {
         let interface = self.interface(at, 0)?;

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use super::*;
 
-/// A frame in a form that tests can compare.
+/// A frame with owned data, which tests can compare.
 type Seen = (Nanoseconds, Link, Vec<u8>, u32);
 
 fn read_all(file: impl Read) -> (Vec<Seen>, Option<CaptureError>) {
@@ -59,7 +59,7 @@ impl Order {
         file.extend_from_slice(bytes);
     }
 
-    /// Builds a block with its two lengths.
+    /// Builds a block, with its length at both ends.
     fn block(self, kind: u32, content: &[u8]) -> Vec<u8> {
         let mut block = Vec::new();
         let length = 12 + content.len() as u32;
@@ -140,13 +140,13 @@ fn pcapng_is_read_in_both_byte_orders_and_sections_begin_anew() {
     for order in [Order::Little, Order::Big] {
         file.extend(order.section());
         file.extend(order.interface(1, 0, &[]));
-        // Resolution of nanoseconds, and an offset that adds two seconds to the time.
+        // Nanosecond resolution, and an offset that adds two seconds to the time.
         let offset = match order {
             Order::Little => 2u64.to_le_bytes(),
             Order::Big => 2u64.to_be_bytes(),
         };
         file.extend(order.interface(113, 0, &[(9, &[9]), (14, &offset)]));
-        file.extend(order.block(5, b"what a statistics block has in it..."));
+        file.extend(order.block(5, b"contents of a statistics block......"));
         file.extend(order.enhanced(0, 3_000_001, b"odd", 3));
         file.extend(order.enhanced(1, 17, b"even", 4));
     }
@@ -227,7 +227,7 @@ fn a_frame_past_the_bound_is_refused_before_it_is_read() {
     let mut pcap = Order::Little.pcap(0xa1b2_c3d4, 65535, 1);
     [1, 1, FRAME_BYTES_MAX as u32 + 1, 9].iter().for_each(|&number| Order::Little.put(&mut pcap, number));
     let error = read_all(&pcap[..]).1.unwrap();
-    let told = "the frame at byte 24 has 262145 bytes, more than the limit of 262144";
+    let told = "the frame at byte 24 is 262145 bytes long, over the limit of 262144";
     assert_eq!(error.to_string(), told);
 
     let order = Order::Little;
@@ -304,11 +304,11 @@ fn a_read_error_keeps_its_source() {
     struct Fails;
     impl Read for Fails {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-            Err(io::Error::other("the disk is gone"))
+            Err(io::Error::other("disk removed"))
         }
     }
     let error = Capture::open(Fails).unwrap_err();
-    assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "the disk is gone");
+    assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "disk removed");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use std::io::{self, ErrorKind, Read};
 
-/// Number of bytes read at once. If a part is longer, the buffer grows to the length of the part, which the caller has
-/// limited.
+/// Number of bytes read at once. If a part is longer, the buffer grows to the length of the part. The caller has
+/// checked that length against a limit.
 const BUFFER_BYTES: usize = 256 * 1024;
 
 /// A window into the bytes of a reader, which grows if necessary.
@@ -28,7 +28,7 @@ impl<R> Window<R> {
         self.buffer.len()
     }
 
-    /// Returns the buffered bytes not yet taken.
+    /// Returns the buffered bytes that have not been taken yet.
     pub(super) fn waiting(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
@@ -64,7 +64,7 @@ impl<R: Read> Window<R> {
         Ok(true)
     }
 
-    /// Moves the unread bytes to the front of a buffer of at least `bytes`.
+    /// Moves the unread bytes to the front, and ensures that the buffer has room for `bytes`.
     fn make_room(&mut self, bytes: usize) {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;

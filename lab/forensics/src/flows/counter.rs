@@ -14,7 +14,7 @@ use crate::random::Random;
 /// Minimum memory.
 pub const MEMORY_BYTES_MIN: u64 = 64 * 1024;
 
-/// Denominator of the fraction of the memory that names may use.
+/// The names may use one in this many bytes of the memory.
 const LEADERS_SHARE: u64 = 8;
 
 /// Number of arrivals added to the filter at once.
@@ -23,13 +23,13 @@ const BATCH: usize = 256;
 /// Settings of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Memory limit for filter and names together; at least [`MEMORY_BYTES_MIN`].
+    /// Memory limit for the filter and the names together; at least [`MEMORY_BYTES_MIN`].
     pub memory_bytes: u64,
-    /// Maximum length of an identity, which determines the number of names that fit.
+    /// Maximum length of an identity. It determines how many names fit.
     pub identity_bytes_max: usize,
     /// Groups, resolutions and hash functions of the filter.
     pub shape: Shape,
-    /// Number of flows that are also counted exactly; 0 to disable exact counts.
+    /// Maximum number of flows that are also counted exactly; 0 disables exact counts.
     pub exact_flows: usize,
 }
 
@@ -45,7 +45,7 @@ pub struct FlowCounter {
     packets: u64,
 }
 
-/// Memory in bytes, by purpose.
+/// Memory use in bytes, by purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// Memory of the filter that estimates packets.
@@ -63,13 +63,13 @@ pub struct FlowEstimate {
     pub identity: Vec<u8>,
     /// Estimated number of packets.
     pub estimate: Estimate,
-    /// Exact number of packets, if counted.
+    /// Exact number of packets, if the flow was counted exactly.
     pub exact: Option<u64>,
 }
 
 impl FlowCounter {
-    /// Creates an empty counter. `secret` is the key for hashing flows, `seed` determines the sampling. Both must be
-    /// random, so that attackers cannot craft traffic that is miscounted.
+    /// Creates an empty counter. `secret` is the key for hashing flows; `seed` determines the sampling. Both must be
+    /// random. Otherwise, attackers could craft traffic that is miscounted.
     #[must_use]
     pub fn new(settings: &Settings, secret: [u8; 16], seed: u64) -> Self {
         let memory_bytes = settings.memory_bytes.max(MEMORY_BYTES_MIN);
@@ -92,7 +92,7 @@ impl FlowCounter {
     pub fn count(&mut self, identity: &[u8]) {
         let key = self.key.fingerprint(identity);
         self.packets += 1;
-        // Draw twice: with a single draw, all packets that are admitted to the list would choose the same group.
+        // Draw twice. With a single draw, all packets that are admitted to the list would choose the same group.
         let (admission, draw) = (self.random.next(), self.random.next());
         self.leaders.count(identity, key.high(), admission);
         if let Some(exact) = &mut self.exact {
@@ -125,11 +125,11 @@ impl FlowCounter {
         Self { key, random, filter, leaders, exact: None, waiting, packets }
     }
 
-    /// Encodes the counter and the fields of its key, but not the exact counts. [`SavedFlows`](super::SavedFlows)
-    /// decodes it.
+    /// Encodes the counter and the fields of its key, without the exact counts. [`SavedFlows`](super::SavedFlows)
+    /// decodes the result.
     ///
     /// # Errors
-    /// [`SavedError::Filter`] if a filter has a shape that cannot be stored.
+    /// [`SavedError::Filter`] if the shape of a filter cannot be stored.
     pub fn encode(&mut self, key: Key) -> Result<Vec<u8>, SavedError> {
         saved::encode(key, self)
     }
@@ -137,8 +137,8 @@ impl FlowCounter {
     /// Adds the counts of another counter with the same key fields. Exact counts are unchanged.
     ///
     /// # Errors
-    /// [`MergeError`] if the other counter uses another secret or another shape of filters. In that case, nothing is
-    /// changed.
+    /// [`MergeError`] if the other counter has a different secret or differently shaped filters. In that case, nothing
+    /// is changed.
     pub fn merge(&mut self, other: &mut Self) -> Result<(), MergeError> {
         if self.key != other.key {
             return Err(MergeError::Secret);
@@ -169,7 +169,7 @@ impl FlowCounter {
         Self::restored(self.key.clone(), seed, filter, self.leaders.capacity(), &[], 0)
     }
 
-    /// Returns the parts of the counter that are saved.
+    /// Returns the parts of the counter to be saved.
     pub(super) fn parts(&mut self) -> Parts<'_> {
         self.insert_waiting();
         Parts { key: &self.key, filter: &self.filter, leaders: &self.leaders, packets: self.packets }
@@ -198,7 +198,7 @@ pub struct CounterView<'c> {
 }
 
 impl CounterView<'_> {
-    /// Returns the flows with the largest estimates, among those whose names are known.
+    /// Returns the flows with the largest estimates. Only flows whose names are known can be returned.
     #[must_use]
     pub fn top(&self, flows: usize) -> Vec<FlowEstimate> {
         let mut all: Vec<_> = self.counter.leaders.iter().map(|leader| self.flow(leader.identity)).collect();
@@ -221,7 +221,7 @@ impl CounterView<'_> {
         }
     }
 
-    /// Returns an estimate for a flow known to exist: at least one packet, and no more than the total.
+    /// Returns an estimate for a flow that is known to exist: at least one packet, at most the total.
     fn estimate(&self, fingerprint: &Fingerprint) -> Estimate {
         let estimate = self.estimator.estimate(fingerprint);
         let within = |packets: f64| packets.clamp(1.0, self.counter.packets.max(1) as f64);
@@ -234,8 +234,8 @@ impl CounterView<'_> {
         }
     }
 
-    /// Returns the errors of the estimates by size of flow, over all flows counted exactly. If [`Exact`] was full, it
-    /// contains the flows that arrived first, among which large flows are overrepresented.
+    /// Returns the errors of the estimates by flow size, over all flows that were counted exactly. If [`Exact`] was
+    /// full, these are the flows that arrived first, and large flows are overrepresented.
     #[must_use]
     pub fn errors(&self) -> Vec<Band> {
         let flows = self.counter.exact.iter().flat_map(Exact::iter);
@@ -268,8 +268,8 @@ impl CounterView<'_> {
         }
     }
 
-    /// Returns the fraction of set bits in the filter that receives every packet. Above one half, more memory improves
-    /// the estimates.
+    /// Returns the fraction of set bits in the filter that receives every packet. Above one half, more memory would
+    /// improve the estimates.
     #[must_use]
     pub fn fill(&self) -> f64 {
         self.counter.filter.resolutions().first().map_or(0.0, |resolution| resolution.filter().fill())
@@ -286,8 +286,8 @@ mod tests {
     fn packets_that_are_admitted_to_the_list_choose_any_group() {
         let settings = Settings { memory_bytes: 0, identity_bytes_max: 4, shape: Shape::default(), exact_flows: 0 };
         let mut counter = FlowCounter::new(&settings, [3; 16], 5);
-        // More flows than the list of names has space for. Each has so many packets that about one in forty packets of
-        // a new flow is admitted.
+        // There are more flows than the list of names has room for. Each has so many packets that the list admits about
+        // one in forty packets of a new flow.
         (0..100u32).flat_map(|flow| [flow; 40]).for_each(|flow| counter.count(&flow.to_le_bytes()));
         let mut groups = BTreeSet::new();
         for flow in 1000..5000u32 {

@@ -1,11 +1,11 @@
-//! Errors of estimates, by the size of the true count.
+//! The errors of estimates, by the size of the true count.
 
-/// Flows of similar size.
+/// A group of flows of similar size, and the errors of their estimates.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Band {
-    /// Smallest number of packets.
+    /// Smallest number of packets of a flow in this band.
     pub from: u64,
-    /// Largest number of packets.
+    /// Largest number of packets of a flow in this band.
     pub to: u64,
     /// Number of flows.
     pub flows: u64,
@@ -17,7 +17,7 @@ pub struct Band {
     pub covered: f64,
 }
 
-/// An estimate with the true count.
+/// An estimate and the true count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
     /// True number of packets.
@@ -28,7 +28,7 @@ pub struct Comparison {
     pub is_covered: bool,
 }
 
-/// Groups flows into bands of a decade each: 1 to 9 packets, 10 to 99, and so on. Empty bands are omitted.
+/// Groups flows into bands by powers of ten: 1 to 9 packets, 10 to 99, and so on. Empty bands are omitted.
 #[must_use]
 pub fn bands(compared: impl IntoIterator<Item = Comparison>) -> Vec<Band> {
     let mut bands = [Band::default(); 20];

@@ -7,7 +7,7 @@ use bruit_filters::Fingerprint;
 /// Maximum number of flows counted exactly.
 pub const EXACT_FLOWS_MAX: usize = 1_000_000;
 
-/// Bytes per slot of the table in addition to the entry: a control byte.
+/// Bytes that each slot of the table needs besides its entry: one control byte.
 pub(super) const SLOT_BYTES: usize = 1;
 
 /// Exact packet counts of the flows that arrived first.
@@ -33,7 +33,7 @@ impl Exact {
         Self { flows: HashMap::new(), flows_max: flows_max.min(EXACT_FLOWS_MAX), names_bytes: 0, packets_left_out: 0 }
     }
 
-    /// Counts a packet, unless its flow is new and the table is full.
+    /// Counts a packet. If the table is full, packets of new flows are only counted in total.
     pub fn count(&mut self, identity: &[u8], fingerprint: Fingerprint) {
         if let Some(counted) = self.flows.get_mut(&fingerprint) {
             counted.packets += 1;
@@ -45,7 +45,7 @@ impl Exact {
         }
     }
 
-    /// Returns the packets of a flow, if it is in the table.
+    /// Returns a flow's number of packets, if it is in the table.
     #[must_use]
     pub fn packets(&self, fingerprint: &Fingerprint) -> Option<u64> {
         self.flows.get(fingerprint).map(|counted| counted.packets)
@@ -62,7 +62,7 @@ impl Exact {
         self.flows.len()
     }
 
-    /// Returns the number of packets of flows that did not fit. The counts of all other flows are exact.
+    /// Returns the number of packets whose flows did not fit. The counts of all other flows are exact.
     #[must_use]
     pub const fn packets_left_out(&self) -> u64 {
         self.packets_left_out
@@ -75,13 +75,13 @@ impl Exact {
     }
 }
 
-/// Returns the memory of a hash table for `capacity` entries: an eighth of its slots stays free.
+/// Returns the memory that a hash table for `capacity` entries needs. An eighth of its slots stays free.
 pub(super) const fn table_bytes(capacity: usize, entry_bytes: usize) -> usize {
     (capacity + capacity / 7) * (entry_bytes + SLOT_BYTES)
 }
 
-/// Returns the memory of an allocation of `bytes`: allocators round up to multiples of 16 and store a length next to
-/// the allocation.
+/// Returns the memory that an allocation of `bytes` needs. Allocators round up to a multiple of 16 and store the length
+/// next to the allocation.
 pub(super) const fn allocated_bytes(bytes: usize) -> usize {
     if bytes == 0 { 0 } else { (bytes + size_of::<usize>()).next_multiple_of(16) }
 }

@@ -8,16 +8,16 @@ use bruit_signatures::sender::SENDER_BYTES_MAX;
 
 use crate::packet::Packet;
 
-/// Maximum length of an identity: that of a sender's address with its domain. (The identity of a packet is shorter,
-/// even with two addresses of 16 bytes and all other fields.)
+/// Maximum length of an identity, reached by a sender's address with its domain. (The identity of a packet is shorter,
+/// even with two 16-byte addresses and all other fields.)
 pub const IDENTITY_BYTES_MAX: usize = 2 * (SENDER_BYTES_MAX + 1);
 
-/// Maximum number of fields in a key, enough for every field of a packet once.
+/// Maximum number of fields in a key, enough to include every field of a packet once.
 pub const FIELDS_MAX: usize = 8;
 
 const FAMILY_4: u8 = 4;
 const FAMILY_6: u8 = 6;
-/// Marks a missing port, such as in a later fragment.
+/// Stands for a missing port, for example in a later fragment.
 const NO_PORT: u8 = 0;
 const HAS_PORT: u8 = 1;
 
@@ -28,7 +28,7 @@ pub enum Field {
     Source(u8),
     /// The destination address, or its first n bits.
     Destination(u8),
-    /// Protocol after the IP header, by IANA's number.
+    /// The protocol after the IP header (IANA number).
     Protocol,
     /// The source port, if there is one.
     SourcePort,
@@ -40,7 +40,7 @@ pub enum Field {
     TimeToLive,
     /// The sender of a message, from its `From` field.
     Sender,
-    /// Domain of the sender, after the @.
+    /// The sender's domain: the part after the `@`.
     SenderDomain,
 }
 
@@ -57,20 +57,20 @@ pub struct Key {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// The field does not exist.
+    /// There is no such field.
     #[error("unknown field {0:?}: expected {names}", names = Key::NAMES)]
     Unknown(String),
-    /// The length of the prefix is not 1 to 128 bits.
+    /// The prefix length is not between 1 and 128 bits.
     #[error("{0:?}: expected 1 to 128 bits after the slash")]
     Bits(String),
     /// A field is listed twice.
     #[error("duplicate field {0:?}")]
     Twice(String),
-    /// Fields of packets and of messages are mixed.
-    #[error("fields of packets and of messages cannot be in one key")]
+    /// Packet fields and message fields are mixed.
+    #[error("a key cannot have both packet fields and message fields")]
     Mixed,
     /// There are no fields, or too many.
-    #[error("a key has 1 to {FIELDS_MAX} fields")]
+    #[error("expected 1 to {FIELDS_MAX} fields")]
     Count,
     /// The number of values differs from the number of fields.
     #[error("expected {expected} values, separated by commas, found {found}")]
@@ -90,12 +90,12 @@ pub enum KeyError {
     },
 }
 
-/// Identity of a flow in bytes: equal for all packets of a flow under one [`Key`].
+/// The identity of a flow, as bytes. It is the same for all packets of a flow under one [`Key`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Identity(Vec<u8>);
 
 impl Identity {
-    /// Sets the identity to that of a packet. Fields of messages are skipped.
+    /// Sets the identity to that of a packet. Message fields are skipped.
     pub fn set_packet(&mut self, key: Key, packet: &Packet<'_>) {
         self.0.clear();
         for field in key.fields() {
@@ -193,14 +193,14 @@ impl Identity {
         }
     }
 
-    /// Appends a text and a zero byte, which no address contains.
+    /// Appends a text and a zero byte. No address contains a zero byte.
     fn put_text(&mut self, text: &str) {
         self.0.extend_from_slice(text.as_bytes());
         self.0.push(0);
     }
 }
 
-/// Returns the second byte of an IPv4 header, or the traffic class of an IPv6 header, which follows the 4-bit version.
+/// Returns the second byte of an IPv4 header, or the traffic class of an IPv6 header (the 8 bits after the version).
 fn service(header: &[u8]) -> u8 {
     match header {
         [first, second, ..] if first >> 4 == 6 => first << 4 | second >> 4,
@@ -241,8 +241,8 @@ impl Key {
     pub const SENDER: Self = Self::of(&[Field::Sender]);
 
     /// List of the field names.
-    pub const NAMES: &'static str = "source, destination (each with /BITS), protocol, source-port, destination-port, service or \
-                                     time-to-live; of mail, sender or sender-domain; or pair or five-tuple alone";
+    pub const NAMES: &'static str = "source, destination (optionally with /BITS), protocol, source-port, \
+        destination-port, service or time-to-live; for mail, sender or sender-domain; or pair or five-tuple alone";
 
     const fn of(list: &[Field]) -> Self {
         let mut fields = [None; FIELDS_MAX];
@@ -259,7 +259,7 @@ impl Key {
         self.fields.into_iter().flatten()
     }
 
-    /// Returns true if the key applies to messages, false if to packets.
+    /// Returns true if the key applies to messages, false if it applies to packets.
     #[must_use]
     pub fn is_of_mail(self) -> bool {
         self.fields().any(Field::is_of_mail)
@@ -364,7 +364,7 @@ impl Field {
     }
 
     /// Splits the value of this field off the front of `bytes`. Returns the value, formatted for display, and the rest.
-    /// Invalid bytes, for example those of an identity under another key, become a question mark.
+    /// Invalid bytes, as in an identity under another key, are shown as a question mark.
     fn take(self, bytes: &[u8]) -> (String, &[u8]) {
         let unknown = || ("?".to_owned(), &bytes[bytes.len()..]);
         match self {
@@ -449,7 +449,7 @@ fn take_address(bytes: &[u8]) -> Option<(IpAddr, &[u8])> {
     }
 }
 
-/// Formats `10.0.0.0/8`, or the address alone if all bits count.
+/// Formats an address prefix as in `10.0.0.0/8`, or only the address if all bits count.
 fn prefix_text(address: IpAddr, bits: u8) -> String {
     let all = if address.is_ipv4() { 32 } else { ALL_BITS };
     if bits >= all { address.to_string() } else { format!("{address}/{bits}") }
@@ -534,7 +534,7 @@ mod tests {
         }
         assert!(key("source/1").fields().eq([Field::Source(1)]) && key("source/128") == Key::SOURCE);
         assert_eq!(error("source,protocol,source/8"), "duplicate field \"source/8\"");
-        assert_eq!(error("source,sender"), "fields of packets and of messages cannot be in one key");
+        assert_eq!(error("source,sender"), "a key cannot have both packet fields and message fields");
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! The most frequent flows, by name, in bounded memory: a list with *random admission* (Ben Basat, Chen, Einziger,
-//! Friedman and Kassner, 2017).
+//! The names of the most frequent flows, in bounded memory. The list uses *random admission* (Ben Basat, Chen,
+//! Einziger, Friedman and Kassner, 2017).
 //!
-//! The list has n counters. A packet of a listed flow increments the flow's counter. A flow that is not listed replaces
-//! the smallest listed flow, which has c packets, with probability 1 / (c + 1), and starts at c + 1, which on average
-//! is its true count. Large flows therefore enter soon and stay, and the many small flows rarely change the list, which
-//! also makes it fast. Until the list is full, all counts are exact.
+//! The list has n counters. A packet of a listed flow increments the flow's counter. For a flow that is not listed, let
+//! c be the count of the smallest listed flow. With probability 1 / (c + 1), the new flow replaces that flow and starts
+//! with a count of c + 1, which is right on average. Large flows therefore enter soon and stay. The many small flows
+//! rarely change the list, which also makes it fast. Until the list is full, all counts are exact.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -14,8 +14,8 @@ use super::exact::{SLOT_BYTES, allocated_bytes, table_bytes};
 /// Maximum number of flows in a list.
 pub const LEADERS_MAX: usize = 4096;
 
-/// Maximum memory of a leader without its name: its counter, its place in the heap, and up to five slots of the table.
-/// The size of the table is a power of two, and doubles once when flows are added and removed.
+/// Maximum memory of a leader, not counting its name: its counter, its place in the heap, and up to five slots of the
+/// hash table. The table's size is a power of two, and may double once more as flows are added and removed.
 const LEADER_BYTES: usize = size_of::<Flow>() + size_of::<Place>() + 5 * (size_of::<(u64, u32)>() + SLOT_BYTES);
 
 /// Number of children of a heap node: as many as fit in a cache line.
@@ -35,7 +35,8 @@ pub struct Leader<'l> {
 pub struct Leaders {
     capacity: usize,
     flows: Vec<Flow>,
-    /// A heap with the smallest flow first. It contains the packet counts, so that sifting touches few cache lines.
+    /// A heap with the smallest flow first. The packet counts are stored in it, so that sifting touches few cache
+    /// lines.
     order: Vec<Place>,
     by_hash: HashMap<u64, u32, BuildHasherDefault<AsIs>>,
 }
@@ -55,7 +56,7 @@ struct Place {
 }
 
 impl Leaders {
-    /// Creates an empty list of at most `capacity` flows, limited to 1 to [`LEADERS_MAX`].
+    /// Creates an empty list of at most `capacity` flows. `capacity` is clamped to 1 to [`LEADERS_MAX`].
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         let capacity = capacity.clamp(1, LEADERS_MAX);
@@ -67,7 +68,7 @@ impl Leaders {
         }
     }
 
-    /// Returns the number of flows with names of up to `name_bytes` that fit into `memory_bytes`, at most
+    /// Returns the number of flows that fit into `memory_bytes`, with names of up to `name_bytes`; at most
     /// [`LEADERS_MAX`].
     pub(super) fn fitting(memory_bytes: u64, name_bytes: usize) -> usize {
         (memory_bytes / leader_bytes(name_bytes) as u64).min(LEADERS_MAX as u64) as usize
@@ -92,8 +93,8 @@ impl Leaders {
         }
     }
 
-    /// Builds a list of the `flows` with the most packets, at most `capacity` of them, with one entry for each
-    /// identity. Each item of `flows` has an identity, a hash and a number of packets.
+    /// Builds a list of at most `capacity` of the `flows`, those with the most packets, with one entry per identity.
+    /// Each item of `flows` is an identity, a hash and a number of packets.
     pub(super) fn restored(capacity: usize, flows: impl Iterator<Item = (Vec<u8>, u64, u64)>) -> Self {
         let mut sums: HashMap<u64, (Vec<u8>, u64)> = HashMap::new();
         for (identity, hash, packets) in flows {
@@ -101,7 +102,7 @@ impl Leaders {
             sum.1 = sum.1.saturating_add(packets);
         }
         let mut sums: Vec<_> = sums.into_iter().collect();
-        // Equal counts are sorted by hash, so that the same flows yield the same list.
+        // Flows with equal counts are sorted by hash, so that the same flows yield the same list.
         sums.sort_by_key(|(hash, (_, packets))| (std::cmp::Reverse(*packets), *hash));
         let mut leaders = Self::new(capacity);
         sums.truncate(leaders.capacity);
@@ -255,7 +256,7 @@ mod tests {
         let (mut leaders, mut random) = (Leaders::new(50), Random::new(3));
         let mut truth = [0u64; 10];
         for _ in 0..100_000 {
-            // A third of the packets belong to ten flows, the rest to a million.
+            // A third of the packets belongs to ten flows, the rest to a million flows.
             let flow = if random.below(3) == 0 { random.below(10) } else { 10 + random.below(1_000_000) };
             count(&mut leaders, flow, &mut random);
             if let Some(packets) = truth.get_mut(flow as usize) {
@@ -264,8 +265,8 @@ mod tests {
         }
         assert_eq!(leaders.len(), 50);
         for (flow, packets) in (0..).zip(truth) {
-            let told = of(&leaders, flow).expect("a large flow is in the list");
-            assert!(told.abs_diff(packets) < packets / 4, "{told}, not {packets}");
+            let told = of(&leaders, flow).expect("every large flow is in the list");
+            assert!(told.abs_diff(packets) < packets / 4, "{told}, expected about {packets}");
         }
     }
 

@@ -1,15 +1,15 @@
-//! Encoding of counters, so that they can be queried later, and merged with counters from other times and places.
+//! Encoding of counters. Saved counters can be queried later, and merged with counters from other times and places.
 //!
 //! | bytes | meaning |
 //! |---|---|
 //! | 8 | magic |
 //! | 2 | the version, 1 |
-//! | 2, … | the length of the key's fields, and the fields as in `bruit-lab flows --key` |
+//! | 2, … | the key's fields, as in `bruit-lab flows --key`, after their length |
 //! | 8 | packets counted |
-//! | 4 | groups of the filter |
+//! | 4 | number of groups in the filter |
 //! | 4 | maximum number of names |
-//! | 4 | resolutions; for each 8 bytes of length, and a filter file (`docs/design/filter-files.md`), the first with the key |
-//! | 4 | names; for each 8 bytes of packets, 2 of length, and the identity |
+//! | 4, … | number of resolutions; for each, a length of 8 bytes and a filter file (`docs/design/filter-files.md`). The first file contains the key |
+//! | 4, … | number of names; for each, the packets (8 bytes), the length (2 bytes) and the identity |
 //! | 4 | CRC-32 of everything before it |
 //!
 //! Numbers are little-endian. Exact counts are not saved.
@@ -30,7 +30,7 @@ const VERSION: u16 = 1;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SavedError {
-    /// The file has another format.
+    /// The data is in another format.
     #[error("not saved flow counters")]
     NotCounters,
     /// The version is not supported.
@@ -44,20 +44,20 @@ pub enum SavedError {
     Filter(#[from] FileError),
 }
 
-/// The reason why counters cannot be merged.
+/// An error that prevents merging.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MergeError {
     /// The counters use different key fields.
     #[error("counted by {theirs}, expected {ours}")]
     Key {
-        /// Fields of the first counter.
+        /// Key fields of the counter to be added.
         ours: String,
-        /// Fields of the other counter.
+        /// Key fields expected.
         theirs: String,
     },
     /// The counters use different secrets.
-    #[error("counted under another secret: count with --like FILE to merge later")]
+    #[error("counted with another secret; use --like FILE when counting, to merge later")]
     Secret,
     /// The filters of the counters have different shapes.
     #[error(transparent)]
@@ -82,10 +82,10 @@ impl SavedFlows {
         self.counter.encode(self.key)
     }
 
-    /// Decodes the output of [`encode`](Self::encode). `seed` determines the sampling of further packets.
+    /// Decodes the output of [`encode`](Self::encode). `seed` determines the sampling of packets that are added later.
     ///
     /// # Errors
-    /// [`SavedError`]. Memory is allocated only for bytes that exist.
+    /// [`SavedError`] if the data is invalid. Memory is allocated only for bytes that exist.
     pub fn decode(bytes: &[u8], seed: u64) -> Result<Self, SavedError> {
         let content = checked(bytes)?;
         let mut reader = Reader(content.get(FLOWS_MAGIC.len() + 2..).ok_or(SavedError::Damaged)?);
@@ -107,7 +107,7 @@ impl SavedFlows {
     /// Adds the counts of another counter.
     ///
     /// # Errors
-    /// [`MergeError`] if the two do not match. In that case, nothing is changed.
+    /// [`MergeError`] if the two counters do not match. In that case, nothing is changed.
     pub fn merge(&mut self, other: &mut Self) -> Result<(), MergeError> {
         other.ensure_key(self.key)?;
         self.counter.merge(&mut other.counter)
@@ -145,7 +145,7 @@ pub(super) fn encode(key: Key, counter: &mut FlowCounter) -> Result<Vec<u8>, Sav
         bytes.extend_from_slice(&file);
     }
     bytes.extend_from_slice(&(parts.leaders.len() as u32).to_le_bytes());
-    // Sorted, so that the same flows yield the same bytes.
+    // Sort, so that the same flows yield the same bytes.
     let mut leaders: Vec<_> = parts.leaders.iter().collect();
     leaders.sort_by(|a, b| b.packets.cmp(&a.packets).then_with(|| a.identity.cmp(b.identity)));
     for leader in leaders {
@@ -157,7 +157,7 @@ pub(super) fn encode(key: Key, counter: &mut FlowCounter) -> Result<Vec<u8>, Sav
     Ok(bytes)
 }
 
-/// Verifies checksum and version. Returns the bytes without the checksum.
+/// Verifies the checksum and the version. Returns the bytes without the checksum.
 fn checked(bytes: &[u8]) -> Result<&[u8], SavedError> {
     let rest = bytes.strip_prefix(&FLOWS_MAGIC).ok_or(SavedError::NotCounters)?;
     let version = rest.first_chunk().map(|version| u16::from_le_bytes(*version)).ok_or(SavedError::Damaged)?;
@@ -202,7 +202,7 @@ impl<'b> Reader<'b> {
         std::str::from_utf8(self.take(length.into())?).map_err(|_| SavedError::Damaged)
     }
 
-    /// Reads the filters, which all use the key of the first.
+    /// Reads the filters. All of them use the key of the first.
     fn filters(&mut self) -> Result<(FingerprintKey, Vec<OneLineFilter>), SavedError> {
         let resolutions = self.u32()? as usize;
         if !(1..=RESOLUTIONS_MAX).contains(&resolutions) {
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
     use crate::flows::Settings;
 
-    /// Counts the given number of packets of each flow. `counts` has the numbers of flows and packets.
+    /// Counts packets. Each item of `counts` is the number of a flow and its number of packets.
     fn flows(secret: u8, seed: u64, counts: &[(u8, u32)]) -> SavedFlows {
         let settings = Settings { memory_bytes: 0, identity_bytes_max: 17, shape: Shape::default(), exact_flows: 0 };
         let mut counter = FlowCounter::new(&settings, [secret; 16], seed);
@@ -287,7 +287,7 @@ mod tests {
         let mut names: Vec<_> = counted.top(9).into_iter().map(|flow| flow.identity).collect();
         names.sort();
         assert_eq!(names, [1, 2, 3].map(|flow| identity(flow).to_vec()));
-        // A flow in both counters has a single entry.
+        // A flow that is in both counters has a single entry.
         let listed = one.counter.parts().leaders.iter().map(|leader| leader.packets).max();
         assert_eq!(listed, Some(600));
     }

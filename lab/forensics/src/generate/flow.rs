@@ -18,7 +18,7 @@ pub struct Flow {
     pub source: Ipv4Addr,
     /// Receiver.
     pub destination: Ipv4Addr,
-    /// TCP or UDP, by IANA's numbers.
+    /// TCP or UDP (IANA number).
     pub protocol: u8,
     /// Source and destination port.
     pub ports: (u16, u16),
@@ -74,7 +74,7 @@ impl Flow {
         header
     }
 
-    /// Returns a TCP or UDP header. Checksums, which this crate never checks, are not computed.
+    /// Returns a TCP or UDP header. The checksum is left out, because this crate never checks it.
     fn transport(&self, payload_bytes: usize) -> Vec<u8> {
         let mut header = Vec::with_capacity(20);
         header.extend_from_slice(&self.ports.0.to_be_bytes());

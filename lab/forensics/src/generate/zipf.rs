@@ -21,7 +21,7 @@ impl Zipf {
         Self(shares)
     }
 
-    /// Returns the rank, from 0, for a `unit` from 0 to 1.
+    /// Returns the rank (from 0) for a random number `unit` between 0 and 1.
     pub(super) fn rank(&self, unit: f64) -> u32 {
         let rank = self.0.partition_point(|&share| share <= unit);
         rank.min(self.0.len() - 1) as u32
@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn shares_follow_the_exponent() {
         let zipf = Zipf::new(3, 1.0);
-        // Weights of 1, 1/2 and 1/3 are shares of 6, 3 and 2 elevenths.
+        // The weights 1, 1/2 and 1/3 are shares of 6/11, 3/11 and 2/11.
         let ranks = [0.0, 0.54, 0.55, 0.81, 0.82, 0.999, 1.0].map(|unit| zipf.rank(unit));
         assert_eq!(ranks, [0, 0, 1, 1, 2, 2, 2]);
     }

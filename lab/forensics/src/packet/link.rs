@@ -5,7 +5,7 @@ use crate::capture::Link;
 
 pub(super) const ETHERTYPE_IPV4: u16 = 0x0800;
 pub(super) const ETHERTYPE_IPV6: u16 = 0x86dd;
-/// The types of 802.1Q, 802.1ad, and QinQ before its standardisation.
+/// Ethernet types of VLAN tags: 802.1Q, 802.1ad, and QinQ from before it was standardised.
 const ETHERTYPES_VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 
 const ADDRESSES_BYTES: usize = 12;
@@ -19,7 +19,7 @@ pub(super) fn strip(link: Link, bytes: &[u8]) -> Result<&[u8], Undecoded> {
     match link {
         Link::Ethernet => typed(skip(bytes, ADDRESSES_BYTES)?),
         Link::Ip => Ok(bytes),
-        // The address family is ignored: its values differ between systems, and the IP header has the version.
+        // Ignore the address family: its values differ between systems, and the IP header contains the version.
         Link::Loopback => skip(bytes, LOOPBACK_BYTES),
         Link::LinuxCooked => typed(skip(bytes, COOKED_PROTOCOL_AT)?),
         Link::LinuxCookedV2 => {
@@ -30,7 +30,7 @@ pub(super) fn strip(link: Link, bytes: &[u8]) -> Result<&[u8], Undecoded> {
     }
 }
 
-/// Returns the IP packet after the Ethernet addresses, for tunnels that carry whole frames.
+/// Returns the IP packet after the two Ethernet addresses. Also used for tunnels that carry whole frames.
 pub(super) fn ethernet(bytes: &[u8]) -> Result<&[u8], Undecoded> {
     strip(Link::Ethernet, bytes)
 }

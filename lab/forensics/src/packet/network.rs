@@ -37,9 +37,9 @@ pub(super) struct Layer<'a> {
     stopped: Option<Undecoded>,
 }
 
-/// Parses a packet whose frame had `cut_bytes` more bytes than were captured.
+/// Parses a packet. `cut_bytes` is the number of bytes of the frame that were not captured.
 ///
-/// The length in the header is trusted: routers drop packets longer than their frame.
+/// Trust the length in the header: routers drop packets that are longer than their frame.
 pub(super) fn parse(bytes: &[u8], cut_bytes: usize) -> Result<Layer<'_>, Undecoded> {
     let (ip, error) = LaxIpSlice::from_slice(bytes).map_err(|error| reason(&error))?;
     let (header_bytes, extensions_bytes, declared) = match &ip {
@@ -67,19 +67,19 @@ pub(super) fn parse(bytes: &[u8], cut_bytes: usize) -> Result<Layer<'_>, Undecod
     })
 }
 
-/// Returns the length of the authentication header, the only extension of IPv4.
+/// Returns the length of the authentication header, the only extension header in IPv4.
 fn ipv4_extensions(ip: &LaxIpv4Slice<'_>) -> usize {
     ip.extensions().auth.map_or(0, |auth| auth.slice().len())
 }
 
-/// Returns the length of the payload according to the header; `None` if the total length is less than the header.
-/// In captures at the sender, segments that the network card has yet to split have length 0.
+/// Returns the length of the payload according to the header; `None` if the total length is shorter than the header. In
+/// captures made at the sender, segments that the network card has not split yet have a length of 0.
 fn ipv4_payload_bytes(ip: &LaxIpv4Slice<'_>) -> Option<usize> {
     usize::from(ip.header().total_len()).checked_sub(ip.header().slice().len())
 }
 
-/// Returns the length of the payload; `None` if the field is 0 and the packet is a jumbogram, which has its length in a
-/// hop-by-hop option (RFC 2675).
+/// Returns the length of the payload; `None` if the field is 0 and the packet is a jumbogram. The length of a jumbogram
+/// is in a hop-by-hop option (RFC 2675).
 fn ipv6_payload_bytes(ip: &LaxIpv6Slice<'_>) -> Option<usize> {
     let header = ip.header();
     let is_jumbogram = header.payload_length() == 0 && header.next_header() == IpNumber::IPV6_HEADER_HOP_BY_HOP;
@@ -111,8 +111,8 @@ fn fragments(ip: &LaxIpSlice<'_>) -> (Fragment, Option<Ipv6Fragment>) {
     }
 }
 
-/// Returns the first fragment header. Walks the extension headers, because the library's iterator assumes that all of
-/// them were decoded.
+/// Returns the first fragment header. Walks the extension headers itself, because the library's iterator assumes that
+/// all of them were decoded.
 fn ipv6_fragment(ip: &LaxIpv6Slice<'_>) -> Option<Ipv6Fragment> {
     let (mut kind, mut rest) = (ip.header().next_header(), ip.extensions().slice());
     loop {
@@ -131,8 +131,8 @@ fn ipv6_fragment(ip: &LaxIpv6Slice<'_>) -> Option<Ipv6Fragment> {
 impl<'a> Layer<'a> {
     /// Returns the IP packet carried by this one, if it is a tunnel. Fragments are not opened.
     ///
-    /// The error is [`Undecoded::Truncated`] only if the capture truncated the packet. A packet that ends early in a
-    /// complete capture is malformed.
+    /// The error is [`Undecoded::Truncated`] only if the capture truncated the packet. If the frame was captured
+    /// completely, a packet that ends early is malformed.
     pub(super) fn inside(&self) -> Result<Option<Self>, Undecoded> {
         let reason = |reason| match reason {
             Undecoded::Truncated if self.cut_bytes() == 0 => Undecoded::Malformed,
@@ -142,8 +142,8 @@ impl<'a> Layer<'a> {
         carried.map(|bytes| self.parse_carried(bytes).map_err(reason)).transpose()
     }
 
-    /// Parses a carried packet. Its length is limited to that of the carrier, even if its header claims more, because
-    /// routers on the path do not check the inner length.
+    /// Parses a carried packet. Its length is limited to that of the carrier, even if its header claims more: routers
+    /// on the path do not check the inner length.
     fn parse_carried(&self, bytes: &'a [u8]) -> Result<Self, Undecoded> {
         let cut_bytes = self.cut_bytes();
         let inner = parse(bytes, cut_bytes)?;
@@ -165,7 +165,7 @@ impl<'a> Layer<'a> {
     }
 }
 
-/// Returns the IP packet inside GRE; `None` if the content is not IP, so that the carrier is the innermost packet.
+/// Returns the IP packet inside GRE. `None` means that the content is not IP: then the carrier is the innermost packet.
 fn inside_gre(bytes: &[u8]) -> Result<Option<&[u8]>, Undecoded> {
     let (flags, rest) = ethertype(bytes)?;
     let (kind, rest) = ethertype(rest)?;

@@ -1,4 +1,4 @@
-//! Counts of frames without a packet, by reason.
+//! Counts, by reason, of frames without a packet.
 
 use std::fmt;
 
@@ -8,18 +8,18 @@ pub enum Undecoded {
     /// Unsupported link layer.
     #[error("unknown link layer")]
     UnknownLink,
-    /// ARP, a switch protocol, or another protocol that is not IP.
+    /// ARP, a protocol between switches, or another protocol that is not IP.
     #[error("not IP")]
     NotIp,
     /// The captured bytes end within a header.
-    #[error("cut within a header")]
+    #[error("truncated within a header")]
     Truncated,
     /// A header is inconsistent.
     #[error("malformed header")]
     Malformed,
-    /// There are more tags than [`VLAN_TAGS_MAX`](super::VLAN_TAGS_MAX), or more tunnels than
-    /// [`ENCAPSULATION_MAX`](super::ENCAPSULATION_MAX).
-    #[error("encapsulated too deep")]
+    /// There are more than [`VLAN_TAGS_MAX`](super::VLAN_TAGS_MAX) tags, or more than
+    /// [`ENCAPSULATION_MAX`](super::ENCAPSULATION_MAX) tunnels.
+    #[error("encapsulated too deeply")]
     TooDeep,
 }
 
@@ -28,7 +28,7 @@ impl Undecoded {
     pub const ALL: [Self; 5] = [Self::UnknownLink, Self::NotIp, Self::Truncated, Self::Malformed, Self::TooDeep];
 }
 
-/// Number of frames without a packet, or of inner packets not decoded, by reason.
+/// Number of frames without a packet, or of inner packets that were not decoded, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally([u64; Undecoded::ALL.len()]);
 
@@ -51,7 +51,7 @@ impl Tally {
 }
 
 impl fmt::Display for Tally {
-    /// Formats as `3 not IP, 1 malformed header`.
+    /// Formats the tally as in `3 not IP, 1 malformed header`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (reason, count)) in self.iter().enumerate() {
             let comma = if index > 0 { ", " } else { "" };

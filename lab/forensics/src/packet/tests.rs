@@ -1,4 +1,4 @@
-//! Packets in every encapsulation, whole, cut and malformed.
+//! Packets in every encapsulation: whole, truncated and malformed.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -15,7 +15,7 @@ fn udp() -> Vec<u8> {
     [&[0, 53, 1, 2, 0, 22, 0, 0], PAYLOAD].concat()
 }
 
-/// Builds an IPv4 packet; `fragment` is the field of flags and offset.
+/// Builds an IPv4 packet. `fragment` is the field with the flags and the fragment offset.
 fn ipv4(protocol: u8, fragment: u16, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x45, 0];
     packet.extend(((20 + payload.len()) as u16).to_be_bytes());
@@ -36,7 +36,7 @@ fn ipv6(next: u8, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Asserts that `bytes` decode to the IPv4 packet with the payload [`udp`], whatever its encapsulation.
+/// Asserts that `bytes` decode to the IPv4 packet with the payload [`udp`], however it is encapsulated.
 fn assert_is_udp(link: Link, bytes: &[u8]) {
     let packet = decode(&frame(link, bytes)).unwrap_or_else(|reason| panic!("{link:?}: {reason}"));
     assert_eq!(packet.source, IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)));
@@ -194,7 +194,7 @@ fn tcp_has_a_header_of_its_own_length() {
     tcp.extend_from_slice(PAYLOAD);
     let bytes = ipv4(6, 0, &tcp);
     assert_eq!(decode(&frame(Link::Ip, &bytes)).unwrap().payload, PAYLOAD);
-    // An impossible length counts as the smallest possible one.
+    // An impossible length is treated as the smallest possible length.
     tcp[12] = 0x10;
     let bytes = ipv4(6, 0, &tcp);
     assert_eq!(decode(&frame(Link::Ip, &bytes)).unwrap().payload.len(), 4 + PAYLOAD.len());
@@ -234,16 +234,16 @@ fn inconsistent_headers_are_malformed() {
 
 #[test]
 fn extension_headers_are_followed_as_far_as_they_can_be() {
-    // A hop-by-hop header that is not the first extension header.
+    // A hop-by-hop header in an invalid place: it is not the first extension header.
     let late = ipv6(60, &[&[0, 0, 1, 4, 0, 0, 0, 0][..], &[17, 0, 1, 4, 0, 0, 0, 0], &udp()].concat());
     let packet = packet_in(&late);
     assert_eq!((packet.protocol, packet.ports, packet.unopened), (0, None, Some(Undecoded::Malformed)));
     assert_eq!(packet.ip_payload, &late[48..]);
-    // A header longer than its packet, and a header longer than the capture.
+    // One header is longer than its packet, another is longer than the capture.
     let long = ipv6(60, &[17, 9, 1, 4, 0, 0, 0, 0, 1, 2]);
     assert_eq!((packet_in(&long).protocol, packet_in(&long).unopened), (60, Some(Undecoded::Malformed)));
     assert_eq!(packet_in(&long[..49]).unopened, Some(Undecoded::Truncated));
-    // Fields before the truncated end are still decoded: a fragment header after options and authentication.
+    // Fields before the truncated part are still decoded, such as a fragment header after options and authentication.
     let options = [51, 0, 1, 4, 0, 0, 0, 0];
     let authentication = [44, 2, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0];
     let bytes = ipv6(0, &[&options[..], &authentication, &[60, 0, 0, 0x19, 0, 0, 0, 7], &[17, 9]].concat());
@@ -256,5 +256,5 @@ fn extension_headers_are_followed_as_far_as_they_can_be() {
 fn reasons_are_counted_and_printed() {
     let mut tally = Tally::default();
     [Undecoded::NotIp, Undecoded::TooDeep, Undecoded::NotIp].into_iter().for_each(|reason| tally.count(reason));
-    assert_eq!((tally.total(), tally.to_string()), (3, "2 not IP, 1 encapsulated too deep".into()));
+    assert_eq!((tally.total(), tally.to_string()), (3, "2 not IP, 1 encapsulated too deeply".into()));
 }

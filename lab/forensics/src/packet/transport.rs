@@ -5,11 +5,11 @@ use super::{Fragment, Packet, Undecoded};
 
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
-/// DCCP, SCTP and UDP-Lite also begin with the two ports.
+/// DCCP, SCTP and UDP-Lite also begin with two ports, as TCP and UDP do.
 const PROTOCOLS_WITH_PORTS: [u8; 5] = [PROTOCOL_TCP, PROTOCOL_UDP, 33, 132, 136];
 
 const UDP_HEADER_BYTES: usize = 8;
-/// Offset of the TCP header length, in words of four bytes, in the upper half of the byte.
+/// Offset of the byte whose upper half is the length of the TCP header, in words of four bytes.
 const TCP_LENGTH_AT: usize = 12;
 const TCP_HEADER_BYTES_MIN: usize = 20;
 
@@ -37,7 +37,7 @@ fn ports(layer: &Layer<'_>) -> Option<(u16, u16)> {
     PROTOCOLS_WITH_PORTS.contains(&layer.protocol).then_some(ports)
 }
 
-/// Returns the payload; empty if the capture ends within the header.
+/// Returns the payload, which is empty if the capture ends within the header.
 fn payload<'a>(layer: &Layer<'a>) -> &'a [u8] {
     let header_bytes = match layer.protocol {
         PROTOCOL_TCP => tcp_header_bytes(layer.payload),

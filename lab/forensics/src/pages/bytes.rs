@@ -50,7 +50,7 @@ fn checksum(about: &[u8], content: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Reads the content of a page for `span`, of at most `limit` bytes.
+/// Reads the content of a page that covers `span`, of at most `limit` bytes.
 pub(super) fn read(input: &mut impl Read, span: Span, limit: u64) -> Result<Vec<u8>, PageError> {
     let mut header = Vec::with_capacity(HEADER_BYTES);
     input.take(HEADER_BYTES as u64).read_to_end(&mut header)?;
@@ -69,7 +69,7 @@ pub(super) fn read(input: &mut impl Read, span: Span, limit: u64) -> Result<Vec<
     if length > limit {
         return Err(PageError::TooLarge { bytes: length, limit });
     }
-    // Memory is allocated for bytes that exist, not for the length claimed by the header.
+    // Allocate memory only for bytes that exist, whatever length the header claims.
     let mut content = Vec::new();
     input.take(length.saturating_add(1)).read_to_end(&mut content)?;
     if content.len() as u64 != length {

@@ -1,15 +1,15 @@
-//! Errors of directories of pages, and of single pages.
+//! Errors in directories of pages and in single pages.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{KIND_BYTES_MAX, PAGES_MAX, SECONDS_MAX, Span};
 
-/// An error of a directory of pages.
+/// An error in a directory of pages.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PagesError {
-    /// The directory does not exist, or has other files but no marker.
+    /// The directory does not exist, or has files but no marker.
     #[error("{} is not a directory of pages", folder.display())]
     NoPages {
         /// The directory.
@@ -20,7 +20,7 @@ pub enum PagesError {
     OtherKind {
         /// The directory.
         folder: PathBuf,
-        /// Kind in the marker.
+        /// Kind named by the marker.
         found: String,
         /// Expected kind.
         wanted: String,
@@ -47,11 +47,12 @@ pub enum PagesError {
     #[error("invalid kind {0:?}: expected 1 to {KIND_BYTES_MAX} lower-case letters and dashes")]
     Kind(String),
     /// A span ends before it begins, or after the last possible second.
-    #[error("invalid span from second {} to {}: it ends before it begins, or after {SECONDS_MAX}", .0.from, .0.to)]
+    #[error("invalid span from second {} to {}: ends before it begins, or after second {SECONDS_MAX}", .0.from, .0.to)]
     Span(Span),
     /// A page is larger than the limit for all pages.
     #[error(
-        "a page needs {bytes} bytes, but all pages together are limited to {bytes_max}: allow more disk or smaller pages"
+        "a page needs {bytes} bytes, but all pages together may use only {bytes_max}: \
+         allow more disk space or smaller pages"
     )]
     TooLarge {
         /// Disk usage of the page.
@@ -98,20 +99,20 @@ impl PagesError {
 #[non_exhaustive]
 pub enum PageError {
     /// The magic bytes are missing.
-    #[error("is not a page")]
+    #[error("is not a page file")]
     NoPage,
     /// The format version is not supported.
-    #[error("has format version {0}, which is not supported")]
+    #[error("uses format version {0}, which is not supported")]
     UnsupportedVersion(u16),
-    /// The span in the page differs from the span in its name.
-    #[error("has a span that differs from its name")]
+    /// The span in the page is not the span in its name.
+    #[error("covers a different span than its file name says")]
     OtherSpan,
-    /// The page is longer than the limit of the caller.
-    #[error("has {bytes} bytes, more than the limit of {limit}")]
+    /// The page is longer than the caller's limit.
+    #[error("is {bytes} bytes long, over the limit of {limit}")]
     TooLarge {
         /// Length in the header.
         bytes: u64,
-        /// Limit of the caller.
+        /// The caller's limit.
         limit: u64,
     },
     /// The length of the content differs from the length in the header.

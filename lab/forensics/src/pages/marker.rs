@@ -16,7 +16,7 @@ const MARKER_START: &str = "bruit pages 1 ";
 /// Opens a directory for writing, and creates it if necessary. The returned file holds the lock.
 pub(super) fn claim(folder: &Path, kind: &str) -> Result<File, PagesError> {
     ensure_kind(kind)?;
-    // Accessible to the owner only: pages reveal who communicated with whom, and contain their keys.
+    // Only the owner has access: pages reveal who communicated with whom, and contain their keys.
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| PagesError::io("create", folder, error))?;
     let path = folder.join(MARKER);
@@ -38,7 +38,7 @@ pub(super) fn claim(folder: &Path, kind: &str) -> Result<File, PagesError> {
     Ok(marker)
 }
 
-/// Opens the marker, which must name `kind`.
+/// Opens the marker. Fails if it does not name `kind`.
 pub(super) fn open(folder: &Path, kind: &str) -> Result<File, PagesError> {
     let path = folder.join(MARKER);
     let mut marker = File::open(&path).map_err(|error| match error.kind() {
@@ -70,7 +70,7 @@ fn ensure_kind(kind: &str) -> Result<(), PagesError> {
     if is_plain && (1..=KIND_BYTES_MAX).contains(&kind.len()) { Ok(()) } else { Err(PagesError::Kind(kind.to_owned())) }
 }
 
-/// Rejects a directory without a marker unless it is empty, because its files belong to another program.
+/// Rejects a directory that has files but no marker: the files belong to another program.
 fn ensure_nothing_else(folder: &Path, is_marked: bool) -> Result<(), PagesError> {
     let mut entries = fs::read_dir(folder).map_err(|error| PagesError::io("read", folder, error))?;
     if !is_marked && entries.next().is_some() {

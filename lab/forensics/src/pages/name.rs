@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Last second that fits into a name: 11 digits, in the year 5138.
+/// The last second that fits into a name. It has 11 digits and is in the year 5138.
 pub const SECONDS_MAX: u64 = 99_999_999_999;
 
 const SECONDS_DIGITS: usize = 11;
@@ -19,16 +19,16 @@ pub struct Span {
 }
 
 impl Span {
-    /// The whole range of times.
+    /// All of time.
     pub const ALL: Self = Self { from: 0, to: u64::MAX };
 
-    /// Returns the span from `seconds` before `time` to `seconds` after it.
+    /// Returns the span that begins `seconds` before `time` and ends `seconds` after it.
     #[must_use]
     pub const fn around(time: u64, seconds: u64) -> Self {
         Self { from: time.saturating_sub(seconds), to: time.saturating_add(seconds) }
     }
 
-    /// Returns true if the spans share a second.
+    /// Returns true if the two spans have a second in common.
     #[must_use]
     pub const fn overlaps(self, other: Self) -> bool {
         self.from <= other.to && other.from <= self.to
@@ -40,9 +40,9 @@ impl Span {
 pub struct PageName {
     /// Span of the page.
     pub span: Span,
-    /// Place in the order of writing; distinguishes pages of the same span.
+    /// Place in the order of writing. It also distinguishes pages of the same span.
     pub number: u32,
-    /// Length of the file. Not part of the name.
+    /// Length of the file. It is not part of the name.
     pub bytes: u64,
 }
 
@@ -53,7 +53,7 @@ impl PageName {
         super::on_disk(self.bytes)
     }
 
-    /// Parses a name, in exactly the form in which names are written. The length is left at 0.
+    /// Parses a name. Only the exact form that is written is accepted. The length is left at 0.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.strip_suffix(SUFFIX)?.split('-');
         let (from, to) = (digits(parts.next()?, SECONDS_DIGITS)?, digits(parts.next()?, SECONDS_DIGITS)?);

@@ -1,7 +1,7 @@
-//! Open pages of a recorder of any kind.
+//! The open pages of a recorder of any kind.
 //!
-//! At most [`OPEN_PAGES_MAX`] pages are open. Recorded data is kept until it is on disk: a page that could not be
-//! written stays in memory, and is written before the next page.
+//! At most [`OPEN_PAGES_MAX`] pages are open. Recorded data is kept until it is on disk. A page that could not be
+//! written stays in memory, and is written before any other page.
 
 use super::{PageName, Pages, PagesError, SECONDS_MAX, Span, Written};
 
@@ -9,15 +9,14 @@ use super::{PageName, Pages, PagesError, SECONDS_MAX, Span, Written};
 /// another page of the same span is opened.
 pub const OPEN_PAGES_MAX: usize = 4;
 
-/// Time that a page stays open after the end of its span, because capture files arrive a little later than their
-/// packets.
+/// Time for which a page stays open after the end of its span. Capture files arrive a little later than their packets.
 pub const SETTLE_SECONDS: u64 = 60;
 
 /// A directory, and its open pages.
 #[derive(Debug)]
 pub(crate) struct OpenPages<D> {
     pages: Pages,
-    /// The length of a span.
+    /// Length of a span, in seconds.
     seconds: u64,
     /// The open pages, sorted by last use, with the most recent last.
     drafts: Vec<(Span, D)>,
@@ -26,11 +25,11 @@ pub(crate) struct OpenPages<D> {
     written: Vec<Written>,
 }
 
-/// The final span of a page, and its content.
+/// A page ready to be written: its final span and its content.
 pub(crate) type ClosedPage<E> = Result<(Span, Vec<u8>), E>;
 
 impl<D> OpenPages<D> {
-    /// Creates a set of open pages with spans of `seconds`, at least one.
+    /// Creates an empty set of open pages with spans of `seconds`, which must be at least 1.
     pub(crate) const fn new(pages: Pages, seconds: u64) -> Self {
         Self { pages, seconds, drafts: Vec::new(), unwritten: None, written: Vec::new() }
     }
@@ -39,8 +38,8 @@ impl<D> OpenPages<D> {
         &self.pages
     }
 
-    /// Returns the span that contains `second`. Spans begin at whole multiples of their length, so that pages of
-    /// several runs have the same spans.
+    /// Returns the span that contains `second`. Spans begin at multiples of their length, so that several runs use the
+    /// same spans.
     pub(crate) fn span_of(&self, second: u64) -> Span {
         let from = second - second % self.seconds;
         Span { from, to: from.saturating_add(self.seconds - 1).min(SECONDS_MAX) }
@@ -71,8 +70,8 @@ impl<D> OpenPages<D> {
         Ok(())
     }
 
-    /// Writes the pages whose spans ended [`SETTLE_SECONDS`] before `now`, after any page that could not be written
-    /// before.
+    /// Writes the pages whose spans ended at least [`SETTLE_SECONDS`] before `now`. A page that could not be written
+    /// earlier comes first.
     pub(crate) fn settle<E: From<PagesError>>(
         &mut self,
         now: u64,
@@ -100,8 +99,8 @@ impl<D> OpenPages<D> {
         outcome
     }
 
-    /// Writes the page of `span`, after any page that could not be written before. `close` returns its final span and
-    /// its content.
+    /// Writes the page of `span`. A page that could not be written earlier comes first. `close` returns the final span
+    /// and the content of the page.
     pub(crate) fn write<E: From<PagesError>>(
         &mut self,
         span: Span,
@@ -114,12 +113,12 @@ impl<D> OpenPages<D> {
         Ok(self.write_again()?)
     }
 
-    /// Returns the pages written and not yet reported.
+    /// Returns the pages that were written but not reported yet.
     pub(crate) fn take_written(&mut self) -> Vec<Written> {
         std::mem::take(&mut self.written)
     }
 
-    /// Returns the pages removed to make room for a page that was then not written.
+    /// Returns the pages that were removed for a page that was then not written.
     pub(crate) fn take_removed(&mut self) -> Vec<PageName> {
         self.pages.take_removed()
     }
@@ -164,7 +163,7 @@ mod tests {
         pages.list().iter().map(|name| pages.read(name, 100).unwrap()).collect()
     }
 
-    /// Makes every attempt to write a page fail, even for root: a file cannot be created in place of a directory.
+    /// Makes every attempt to write a page fail, even for root: no file can replace a directory.
     fn block(folder: &tempfile::TempDir) -> std::path::PathBuf {
         let path = folder.path().join(crate::pages::TEMPORARY);
         fs::create_dir(&path).unwrap();
@@ -180,7 +179,7 @@ mod tests {
         assert!(open.settle(1000, close).is_err() && open.settle(1000, close).is_err());
         assert!(!open.is_empty());
         begin(&mut open, 60, 2).unwrap();
-        assert!(open.settle(1000, close).is_err(), "the first page blocks the second");
+        assert!(open.settle(1000, close).is_err(), "the second page waits for the first");
         fs::remove_dir(block).unwrap();
         open.finish(close).unwrap();
         assert_eq!(contents(&folder), [[1], [2]]);
@@ -193,7 +192,7 @@ mod tests {
         let mut open = open(&folder);
         let block = block(&folder);
         let begun = (0..10).filter(|number| begin(&mut open, number * 60, *number as u8).is_ok()).count();
-        // One page is finished but unwritten, and the others are open.
+        // One page is finished but not written; the others are open.
         assert_eq!((begun, open.drafts.len()), (OPEN_PAGES_MAX + 1, OPEN_PAGES_MAX));
         fs::remove_dir(block).unwrap();
         open.finish(close).unwrap();

@@ -6,7 +6,7 @@ const fn minute(number: u64) -> Span {
     Span { from: number * 60, to: number * 60 + 59 }
 }
 
-/// Creates a directory with space for `pages` pages of one block.
+/// Creates a directory with room for `pages` pages of one block each.
 fn room_for(pages: u64) -> (tempfile::TempDir, Pages) {
     let folder = tempfile::tempdir().unwrap();
     let pages = Pages::create_or_open(folder.path(), "test", pages * DISK_BLOCK_BYTES).unwrap();
@@ -54,7 +54,7 @@ fn pages_of_one_span_are_kept_apart() {
     assert_eq!(numbers, [1, 2, 3]);
     let found = Pages::open(folder.path(), "test").unwrap();
     assert_eq!(found.read(&found.list()[2], 60).unwrap(), content(2));
-    // A file name created by hand does not prevent new pages from getting a number.
+    // New pages get a number even if someone creates a file with the largest number.
     let highest = PageName { span: minute(2), number: u32::MAX, bytes: 0 };
     fs::write(folder.path().join(highest.to_string()), "").unwrap();
     drop(pages);
@@ -66,7 +66,7 @@ fn pages_of_one_span_are_kept_apart() {
 #[test]
 fn pages_written_first_are_removed_when_the_disk_is_full() {
     let (folder, mut pages) = room_for(2);
-    // A page with a span in the year 5138 is not kept longer than other pages.
+    // A page whose span is in the year 5138 is not kept longer than other pages.
     let far = Span { from: SECONDS_MAX, to: SECONDS_MAX };
     assert_eq!(pages.write(far, &content(5)).unwrap().removed, []);
     assert_eq!(pages.write(minute(6), &content(6)).unwrap().removed, []);
@@ -74,7 +74,7 @@ fn pages_written_first_are_removed_when_the_disk_is_full() {
     assert_eq!(spans(&pages.write(minute(1), &content(1)).unwrap().removed), [minute(6)]);
     drop(pages);
     let mut pages = Pages::create_or_open(folder.path(), "test", 2 * DISK_BLOCK_BYTES).unwrap();
-    assert_eq!(spans(&pages.write(minute(2), &content(2)).unwrap().removed), [minute(7)], "the order outlives a run");
+    assert_eq!(spans(&pages.write(minute(2), &content(2)).unwrap().removed), [minute(7)], "the order is kept");
     assert_eq!(spans(Pages::open(folder.path(), "test").unwrap().list()), [minute(1), minute(2)]);
 }
 
@@ -104,7 +104,7 @@ fn a_page_may_take_all_the_room_and_no_more() {
     assert!(matches!(refused, PagesError::TooLarge { bytes: 8192, bytes_max: 4096 }), "{refused}");
     assert!(Pages::ensure_room(most as u64, DISK_BLOCK_BYTES).is_ok());
     assert!(Pages::ensure_room(u64::MAX, DISK_BLOCK_BYTES).is_err());
-    assert_eq!(spans(pages.list()), [minute(1)], "a refused page removes no others");
+    assert_eq!(spans(pages.list()), [minute(1)], "a rejected page removes no other pages");
 }
 
 #[test]
@@ -210,5 +210,5 @@ fn a_damaged_page_is_named() {
     let path = folder.path().join(page.to_string());
     fs::write(&path, "no page").unwrap();
     let refused = pages.read(&page, 60).unwrap_err();
-    assert_eq!(refused.to_string(), format!("{} is not a page", path.display()));
+    assert_eq!(refused.to_string(), format!("{} is not a page file", path.display()));
 }

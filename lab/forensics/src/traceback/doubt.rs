@@ -1,11 +1,11 @@
 //! Detects packets whose digest does not reliably show their path.
 //!
-//! A digest follows a packet as long as routers leave its invariant unchanged. The packets detected by this module
-//! were, or may have been, made from other packets on the path. Routers upstream of that point do not have their
-//! digest, so the answer "not seen" proves nothing there.
+//! A digest shows the path of a packet as long as routers leave its invariant unchanged. The packets that this module
+//! detects were, or may have been, made from other packets on the way. Routers upstream of that point do not have their
+//! digest, so "not seen" proves nothing there.
 //!
-//! Changes that a packet does not show are declared in the topology: a router that translates addresses or ends a
-//! tunnel [rewrites](super::Router::rewrites) packets.
+//! Some changes cannot be seen in a packet. They are declared in the topology: a router that translates addresses or
+//! ends a tunnel [rewrites](super::Router::rewrites) packets.
 
 use crate::packet::{Fragment, Packet};
 
@@ -23,9 +23,9 @@ const ICMPV6_ERRORS: [u8; 4] = [1, 2, 3, 4];
 /// Length of the ICMP header before the quoted packet.
 const ICMP_HEADER_BYTES: usize = 8;
 
-/// Protocols that carry packets and are not decoded by this crate: fragments of IP in IP, other kinds of GRE, minimal
-/// encapsulation, IPIP, EtherIP, encapsulation, L2TP and MPLS in IP (IANA's numbers). After decoding a tunnel, the
-/// packet's protocol is that of the inner packet.
+/// Protocols that carry packets (IANA numbers) which this crate did not decode: fragments of IP in IP, other kinds of
+/// GRE, minimal encapsulation, IPIP, EtherIP, encapsulation, L2TP and MPLS in IP. A tunnel that was decoded does not
+/// occur here, because the packet's protocol is then that of the inner packet.
 const TUNNEL_PROTOCOLS: [u8; 9] = [4, 41, 47, 55, 94, 97, 98, 115, 137];
 /// The usual ports of L2TP, GTP-U, Teredo, IPsec behind address translation, VXLAN, Geneve and WireGuard.
 const TUNNEL_PORTS: [u16; 7] = [1701, 2152, 3544, 4500, 4789, 6081, 51820];
@@ -34,22 +34,18 @@ const TUNNEL_PORTS: [u16; 7] = [1701, 2152, 3544, 4500, 4789, 6081, 51820];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Doubt {
-    /// Any router may have split the packet from a larger one, which has another digest.
-    #[error("it is a fragment: routers before the one that created it saw only the whole packet")]
+    /// A router may have split off the fragment from a larger packet, which has another digest.
+    #[error("it is a fragment: routers before the one that split the packet saw only the whole packet")]
     Fragment,
     /// The packet belongs to a tunnel and carries packets that cannot be decoded.
-    #[error("it carries another packet that cannot be read: routers before the tunnel's entry saw only that packet")]
+    #[error("it carries another packet, which cannot be read: routers before the tunnel saw only that inner packet")]
     Tunnel,
-    /// A router or host sent the packet in response to another packet, which it quotes.
-    #[error(
-        "it is an ICMP error: it begins where a router or host refused another packet; trace that packet with --quoted"
-    )]
+    /// A router or host sent the packet in response to another packet, which is quoted in it.
+    #[error("it is an ICMP error: a router or host sent it about another packet; trace that packet with --quoted")]
     IcmpError,
-    /// The length is 0 or larger than a link carries: a network card has joined several packets, or has yet to split
-    /// the packet.
-    #[error(
-        "its length is impossible on a link: the network card was yet to split it, or had joined it from several packets"
-    )]
+    /// The length is 0, or too large for any link: a network card has joined several packets, or has not split the
+    /// packet yet.
+    #[error("its length is impossible on a link: the network card had not split it yet, or had joined several packets")]
     Offload,
 }
 
@@ -129,10 +125,11 @@ fn is_tunnel(packet: &Packet<'_>) -> bool {
     }
 }
 
-/// Size of the largest packet that links carry. A network card has joined longer packets or has yet to split them.
+/// Size of the largest packet on any link. If a packet is longer, a network card has joined several packets, or has not
+/// split it yet.
 const PACKET_BYTES_MAX: u16 = 9_216;
 
-/// The next-header value of an IPv6 packet without a payload.
+/// The next-header value that means "no next header" in IPv6: the packet has no payload.
 const NO_NEXT_HEADER: u8 = 59;
 
 /// Returns true if the length in an IP header is impossible on a link: 0, or too large.
@@ -161,7 +158,7 @@ mod tests {
         Doubt::of_packet(&decode(&frame(bytes)).unwrap())
     }
 
-    /// Builds a packet with these flags and offset.
+    /// Builds a packet with these flags and this fragment offset.
     fn ipv4(protocol: u8, flags: [u8; 2], payload: &[u8]) -> Vec<u8> {
         let length = 20 + payload.len() as u8;
         let header = [0x45, 0, 0, length, 4, 5, flags[0], flags[1], 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
@@ -179,7 +176,7 @@ mod tests {
     #[test]
     fn whole_packets_and_opened_tunnels_can_be_trusted() {
         assert_eq!(doubt(&ipv4(17, [0x40, 0], &UDP)), None);
-        assert_eq!(doubt(&ipv4(17, [0, 0], &UDP)), None, "the packet may be fragmented later, but has not been yet");
+        assert_eq!(doubt(&ipv4(17, [0, 0], &UDP)), None, "the packet may be fragmented, but has not been so far");
         assert_eq!(doubt(&ipv6(17, &UDP)), None);
         assert_eq!(doubt(&ipv4(4, [0, 0], &ipv4(17, [0, 0], &UDP))), None);
         assert_eq!(doubt(&ipv4(1, [0, 0], &[8, 0, 1, 2, 3, 4, 5, 6])), None, "a ping");
@@ -215,7 +212,7 @@ mod tests {
     #[test]
     fn an_icmp_error_is_doubtful_and_quotes_the_packet_that_caused_it() {
         let cause = ipv4(17, [0, 0], &UDP);
-        // The minimum quote of an error: the header and 8 bytes.
+        // The shortest quote that an ICMP error may contain: the header and 8 bytes.
         let quote = &cause[..28];
         let errors = ICMP_ERRORS.map(|kind| ipv4(1, [0, 0], &[&[kind, 0, 0, 0, 0, 0, 0, 0], quote].concat()));
         let errors6 = ICMPV6_ERRORS.map(|kind| ipv6(58, &[&[kind, 0, 0, 0, 0, 0, 0, 0], quote].concat()));
@@ -224,7 +221,7 @@ mod tests {
             let packet = decode(&frame(error)).unwrap();
             let inside = quoted(&packet).unwrap();
             let of = |bytes: &[u8]| Invariant::of_packet(&decode(&frame(bytes)).unwrap()).unwrap();
-            assert_eq!(of(inside), of(&cause), "its digest is that of the packet itself");
+            assert_eq!(of(inside), of(&cause), "it has the digest of the packet itself");
         }
     }
 

@@ -5,15 +5,15 @@ use crate::packet::{Ipv6Fragment, Packet, Undecoded};
 /// Number of bytes used after the IP header.
 pub const PAYLOAD_BYTES: usize = 8;
 
-/// Maximum length of an invariant: the length for an IPv6 fragment.
+/// Maximum length of an invariant, reached by an IPv6 fragment.
 pub const INVARIANT_BYTES_MAX: usize = IPV6_HEADER_BYTES + FRAGMENT_BYTES + PAYLOAD_BYTES;
 
 const IPV4_HEADER_BYTES: usize = 20;
 const IPV6_HEADER_BYTES: usize = 40;
-/// Offset, more-fragments flag, and identification.
+/// Length of the fragment fields: offset, more-fragments flag and identification.
 const FRAGMENT_BYTES: usize = 7;
 
-/// The part of a packet or message that stays the same from hop to hop, in a few bytes.
+/// The part of a packet or message that stays the same from hop to hop. It is only a few bytes long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invariant {
     bytes: [u8; INVARIANT_BYTES_MAX],
@@ -23,13 +23,13 @@ pub struct Invariant {
 impl Invariant {
     /// Returns the invariant of a packet.
     ///
-    /// For IPv4, the invariant contains the header except type of service, time to live, checksum and options, which
-    /// routers change. For IPv6, it contains the header except traffic class, flow label (RFC 6437 lets routers set it)
-    /// and hop limit; the fragment header is the only extension header included. The first [`PAYLOAD_BYTES`] of the
-    /// payload follow, padded with zeros.
+    /// For IPv4, the invariant is the header without the fields that routers change: type of service, time to live,
+    /// checksum and options. For IPv6, it is the header without traffic class, flow label (RFC 6437 lets routers set
+    /// it) and hop limit; of the extension headers, only the fragment header is included. The first [`PAYLOAD_BYTES`]
+    /// of the payload follow, padded with zeros.
     ///
-    /// Returns `None` if the capture cut off a needed part or a possible inner packet: a router that captured more of
-    /// the packet would record another invariant, so a search would wrongly return "not seen".
+    /// Returns `None` if the capture cut off a part that is needed, or a possible inner packet. A router that captured
+    /// more of the packet would record another invariant, so a search would wrongly return "not seen".
     #[must_use]
     pub fn of_packet(packet: &Packet<'_>) -> Option<Self> {
         if packet.unopened == Some(Undecoded::Truncated) {
@@ -52,7 +52,7 @@ impl Invariant {
     /// Concatenates `parts`.
     ///
     /// # Panics
-    /// If there are more than [`INVARIANT_BYTES_MAX`] bytes.
+    /// If more than [`INVARIANT_BYTES_MAX`] bytes are added.
     pub(super) fn from_parts(parts: &[&[u8]]) -> Self {
         let (mut bytes, mut length) = ([0; INVARIANT_BYTES_MAX], 0);
         for part in parts {
@@ -86,7 +86,7 @@ fn fragment_bytes(fragment: Ipv6Fragment) -> [u8; FRAGMENT_BYTES] {
     [offset[2], offset[3], fragment.has_more.into(), id[0], id[1], id[2], id[3]]
 }
 
-/// Returns the first bytes of a payload, which has `length` bytes on the wire, if these bytes were captured.
+/// Returns the first bytes of a payload, if they were captured. `length` is the length of the payload on the wire.
 fn start_of(payload: &[u8], length: usize) -> Option<[u8; PAYLOAD_BYTES]> {
     let wanted = length.min(PAYLOAD_BYTES);
     let mut start = [0; PAYLOAD_BYTES];
@@ -106,7 +106,7 @@ mod tests {
         Invariant::of_packet(&decode(&Frame { time: 0, link: Link::Ip, bytes: packet, original_bytes }).unwrap())
     }
 
-    /// Builds a packet with a distinct byte at every position whose value does not matter.
+    /// Builds a packet in which every byte has a distinct value, except where the value matters.
     fn ipv4(payload: &[u8]) -> Vec<u8> {
         let mut header = vec![0x45, 0x01, 0, 0, 4, 5, 0x40, 0, 8, 17, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
         header[3] = 20 + payload.len() as u8;
@@ -122,12 +122,12 @@ mod tests {
     /// A hop-by-hop header, followed by UDP.
     const HOP_BY_HOP: [u8; 8] = [17, 0, 1, 4, 0, 0, 0, 0];
 
-    /// Builds a UDP fragment from its offset field (with 1 added if more follow) and its identification.
+    /// Builds a UDP fragment with this offset field (plus 1 if more fragments follow) and identification.
     fn ipv6_fragment(field: u8, identification: u8, payload: &[u8]) -> Vec<u8> {
         ipv6(44, &[&[17, 0, 0, field, 0, 0, 0, identification], payload].concat())
     }
 
-    /// Returns the positions after the version at which flipping a bit changes the invariant.
+    /// Returns the positions (after the version) where a flipped bit changes the invariant.
     fn places_that_count(packet: &[u8], bit: u8) -> Vec<usize> {
         let counts = |&at: &usize| {
             let mut changed = packet.to_vec();
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(of(0x11, 5), of(0x11, 5));
         assert_ne!(of(0x11, 5), of(0x19, 5), "another offset");
         assert_ne!(of(0x11, 5), of(0x10, 5), "the last");
-        assert_ne!(of(0x11, 5), of(0x11, 6), "of another packet");
+        assert_ne!(of(0x11, 5), of(0x11, 6), "invariant of another packet");
         assert_eq!(of(0, 0).as_bytes().len(), INVARIANT_BYTES_MAX);
     }
 
@@ -190,7 +190,7 @@ mod tests {
             assert!(of(&whole).is_some());
             assert_eq!(of(&whole[..whole.len() - 1]), None, "{whole:?}");
         }
-        // The same if the packet is cut within the extension header, although 8 bytes are present.
+        // The same applies if the packet is truncated within the extension header, even though 8 bytes are present.
         assert_eq!(of(&ipv6(0, &[17, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1])[..52]), None);
     }
 
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(of(&whole), of(&ipv4(b"12345678")));
         assert!((20..whole.len() - 1).all(|length| of(&whole[..length]).is_none()));
         assert_eq!(of(&tunnel(b"rubbish!")).unwrap().as_bytes()[20..], *b"rubbish!");
-        // An inner packet with an impossible length.
+        // The inner packet has an impossible length.
         let mut longer = ipv4(b"1234");
         longer[3] = 200;
         assert_eq!(of(&tunnel(&longer)).unwrap().as_bytes()[20..], *b"1234\0\0\0\0");

@@ -11,18 +11,18 @@ use super::Invariant;
 use crate::mail::{bounded, seconds};
 use crate::pages::Span;
 
-/// Header fields that relays do not change. All other fields may be added, refolded or rewritten.
+/// Header fields that relays do not change. Relays may add, refold or rewrite all other fields.
 const FIELDS: [&str; 3] = ["message-id", "date", "from"];
 
-/// Assumed maximum clock error of senders and servers.
+/// Maximum clock error assumed for senders and servers.
 pub const CLOCKS_SECONDS: u64 = 3600;
-/// Assumed maximum time that servers keep undeliverable mail in a queue: a week. RFC 5321 (section 4.5.4.1) recommends
-/// 4 to 5 days.
+/// Maximum time that servers are assumed to keep undeliverable mail in a queue: a week. RFC 5321 (section 4.5.4.1)
+/// recommends 4 to 5 days.
 pub const QUEUE_SECONDS: u64 = 7 * 24 * 3600;
 
 impl Invariant {
-    /// Returns the invariant of a message: its fields Message-ID, Date and From, unfolded, the visible text and the
-    /// attached files. Line ends, transfer encodings and fields added by relays are ignored.
+    /// Returns the invariant of a message: the unfolded fields Message-ID, Date and From, the visible text, and the
+    /// attached files. Line endings, transfer encodings and fields added by relays are ignored.
     #[must_use]
     pub fn of_message(raw: &[u8]) -> Self {
         let message = Message::read(raw);
@@ -46,25 +46,25 @@ fn put(digest: &mut Sha256, label: &[u8; 4], bytes: &[u8]) {
     digest.update(bytes);
 }
 
-/// Adds a field with whitespace normalised.
+/// Adds a field, with its whitespace normalised.
 fn put_field(digest: &mut Sha256, value: &[u8]) {
     let words: Vec<_> = bounded(value).split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).collect();
     put(digest, b"line", &words.join(&b' '));
 }
 
-/// Returns the time at which the server that stores this message received it, in seconds since 1970. It is the time of
-/// the first `Received` field, which this server added. (The sender writes the `Date` field, which may be false.)
+/// Returns the time at which the message was received, in seconds since 1970: the time in the first `Received` field,
+/// which the last server added. (The `Date` field is written by the sender and may be false.)
 #[must_use]
 pub fn received_at(raw: &[u8]) -> Option<u64> {
     received(&Fields::of(raw))
 }
 
 /// Returns the span in which servers may have held this message: from [`CLOCKS_SECONDS`] before it was sent to
-/// [`QUEUE_SECONDS`] after it was received (or sent, if the time of reception is unknown). Returns `None` if the
-/// message has neither time.
+/// [`QUEUE_SECONDS`] after it was received. If one of the two times is unknown, the other is used for both; without
+/// either, the result is `None`.
 ///
-/// The sender's Date is used only if it is at most [`QUEUE_SECONDS`] before the time of reception, so that a false Date
-/// cannot lead the search to the wrong pages.
+/// The sender's Date is used only if it is no later than the time of reception and at most [`QUEUE_SECONDS`] before it,
+/// so that a false Date cannot lead the search to the wrong pages.
 #[must_use]
 pub fn window_of(raw: &[u8]) -> Option<Span> {
     let fields = Fields::of(raw);
@@ -144,7 +144,7 @@ mod tests {
         ] {
             assert_eq!(received(field), None, "{field}");
         }
-        assert_eq!(received_at(MESSAGE.as_bytes()), None, "the date of the sender is not used");
+        assert_eq!(received_at(MESSAGE.as_bytes()), None, "the sender's date is not used");
     }
 
     #[test]

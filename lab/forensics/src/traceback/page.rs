@@ -1,4 +1,4 @@
-//! A page of a recorder, in memory and encoded.
+//! A recorder's page, in memory and encoded.
 //!
 //! | bytes | meaning |
 //! |---|---|
@@ -18,17 +18,17 @@ use crate::pages::{PageName, Pages, PagesError, Span};
 /// Maximum length of the name of a router or server.
 pub const NAME_BYTES_MAX: usize = 64;
 
-/// Maximum length of a page's content, which is enough for the maximum number of items at the lowest rate.
+/// Maximum length of a page's content, enough for the maximum number of items at the lowest rate.
 pub const PAGE_BYTES_MAX: u64 = 128 << 20;
 
 const VERSION: u8 = 1;
 
-/// Packets or messages that one router or server saw in a span of time.
+/// The packets or messages that one router or server saw in a span of time.
 #[derive(Debug)]
 pub struct TracePage {
     /// Name of the router or server.
     pub name: String,
-    /// Number of packets or messages, duplicates included.
+    /// Number of packets or messages, including duplicates.
     pub items: u64,
     /// Key of the fingerprints.
     pub key: FingerprintKey,
@@ -41,15 +41,15 @@ pub struct TracePage {
 #[non_exhaustive]
 pub enum TracePageError {
     /// The version is not supported.
-    #[error("has format version {0}, which is not supported")]
+    #[error("uses format version {0}, which is not supported")]
     UnsupportedVersion(u8),
     /// The data ends too early.
     #[error("ends too early")]
     Truncated,
-    /// The name is too long, empty, or has invisible characters.
+    /// The name is too long, is empty, or contains invisible characters.
     #[error("has a name that is not 1 to {NAME_BYTES_MAX} bytes of visible text")]
     Name,
-    /// The filter is damaged, or of another kind.
+    /// The filter is damaged, or is of another kind.
     #[error("has an invalid filter: {0}")]
     Filter(#[from] FileError),
     /// The filter has no key.
@@ -73,7 +73,7 @@ pub fn read_pages<'p>(
     })
 }
 
-/// Checks the name of a router or server: 1 to [`NAME_BYTES_MAX`] bytes, without blanks and control characters.
+/// Checks the name of a router or server: 1 to [`NAME_BYTES_MAX`] bytes, no blanks, no control characters.
 ///
 /// # Errors
 /// [`TracePageError::Name`] if it is invalid.
@@ -83,7 +83,7 @@ pub fn ensure_name(name: &str) -> Result<(), TracePageError> {
 }
 
 impl TracePage {
-    /// Returns true if the page may contain `invariant`; always true for a recorded invariant.
+    /// Returns true if `invariant` may have been recorded. Always returns true for a recorded invariant.
     #[must_use]
     pub fn contains(&self, invariant: &Invariant) -> bool {
         self.filter.contains(&self.key.fingerprint(invariant.as_bytes()))
@@ -119,7 +119,7 @@ impl TracePage {
         let name = std::str::from_utf8(name).map_err(|_| TracePageError::Name)?;
         ensure_name(name)?;
         let (items, mut rest) = rest.split_first_chunk().ok_or(TracePageError::Truncated)?;
-        // A filter whose claimed size exceeds the remaining data is rejected before memory is allocated.
+        // If a filter claims to be larger than the remaining data, it is rejected before memory is allocated.
         let limit = rest.len() as u64;
         let stored = file::decode(&mut rest, limit)?;
         Ok(Self {
@@ -168,7 +168,7 @@ mod tests {
         for at in 0..bytes.len() {
             let mut changed = bytes.clone();
             changed[at] ^= 0xff;
-            // The page's checksum detects changes, so the only requirement for decoding is that it does not panic.
+            // The page's checksum detects changes, so decoding only has to avoid a panic.
             let _ = TracePage::decode(&changed);
         }
     }

@@ -1,4 +1,4 @@
-//! Queries of the pages of routers and servers.
+//! Queries to the pages of routers and servers.
 
 use std::collections::VecDeque;
 
@@ -10,9 +10,9 @@ use crate::pages::{Pages, PagesError, Span};
 pub struct Question {
     /// Invariant to search for.
     pub invariant: Invariant,
-    /// The reason why the digest may not show the whole path, if any.
+    /// The reason why the digest may not show the whole path, if there is one.
     pub doubt: Option<Doubt>,
-    /// Kind of pages to search.
+    /// Kind of traffic, which determines the kind of pages to search.
     pub subject: Subject,
     /// Span of time to search.
     pub window: Span,
@@ -21,15 +21,15 @@ pub struct Question {
 /// Result of searching the pages of a router or server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sighting {
-    /// Seen, possibly as a false positive, in pages of these spans.
+    /// Found in pages of these spans, unless these are false positives.
     Seen(Vec<Span>),
     /// Certainly not seen in the available pages.
     NotSeen,
-    /// None of the available pages overlaps the time searched.
+    /// No available page overlaps the time searched.
     Unknown,
 }
 
-/// Answer of one router or server.
+/// The answer of one router or server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// The result of the search.
@@ -38,9 +38,9 @@ pub struct Answer {
     pub pages: u32,
     /// True if the pages cover the whole searched time.
     pub is_covered: bool,
-    /// Probability of a false [`Sighting::Seen`]: that at least one of the pages has a false positive.
+    /// Probability of a false [`Sighting::Seen`], which one false positive in any of the pages would cause.
     pub false_positive: f64,
-    /// Unreadable pages, with the reason.
+    /// Errors of unreadable pages.
     pub faults: Vec<String>,
 }
 
@@ -49,20 +49,20 @@ pub struct Answer {
 pub struct Hop {
     /// Index in the topology.
     pub place: usize,
-    /// Number of links from the start.
+    /// Number of links from the start of the walk.
     pub distance: u32,
     /// Index of the earlier hop from which the walk reached this hop.
     pub behind: Option<usize>,
-    /// Answer of the router or server.
+    /// Answer of this router or server.
     pub answer: Answer,
 }
 
-/// All routers queried about a packet, in order.
+/// The routers queried about a packet, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
-    /// Hops; the first is the start of the walk.
+    /// The hops. The first is the start of the walk.
     pub hops: Vec<Hop>,
-    /// The reason why the digest may not show the whole path, if any. In that case, every path is open.
+    /// The reason why the digest may not show the whole path. If there is one, every path is open.
     pub doubt: Option<Doubt>,
 }
 
@@ -71,14 +71,14 @@ pub struct Trace {
 pub struct Path {
     /// Hops from the apparent entry point to the start of the walk.
     pub hops: Vec<usize>,
-    /// Neighbours of the entry point without an answer: they have no pages or unreadable pages for that time, or their
-    /// pages cover only a part of it. If there are any such neighbours, the path is open: the packet may have come from
-    /// further away.
+    /// Neighbours of the entry point that have no answer: they have no pages or unreadable pages for that time, or
+    /// their pages cover only part of it. If there are any, the path is open: the packet may have come from further
+    /// away.
     pub may_come_from: Vec<usize>,
-    /// The entry point and its neighbours, if they [rewrite](Router::rewrites) packets: the packet may have come
-    /// through them in another form, and the path is open.
+    /// Those of the entry point and its neighbours that [rewrite](Router::rewrites) packets. If there are any, the path
+    /// is open: the packet may have passed through them in another form.
     pub may_be_rewritten_at: Vec<usize>,
-    /// The reason why the digest may not show the whole path, if any. In that case, the path is open.
+    /// The reason why the digest may not show the whole path. If there is one, the path is open.
     pub doubt: Option<Doubt>,
 }
 
@@ -95,7 +95,7 @@ pub enum TraceError {
         #[source]
         cause: PagesError,
     },
-    /// A directory has pages recorded by another router.
+    /// A directory contains pages that another router recorded.
     #[error("the pages of {router} were recorded by {recorded_by}")]
     OtherName {
         /// Expected router.
@@ -105,7 +105,7 @@ pub enum TraceError {
     },
 }
 
-/// Walks from the router at `start` to all neighbours that saw the packet, then to their neighbours, and so on.
+/// Queries the router at `start`. If a router saw the packet, its neighbours are queried next, and so on.
 ///
 /// # Errors
 /// [`TraceError`] if a directory of pages is missing or belongs to another router.
@@ -139,7 +139,7 @@ pub fn find(topology: &Topology, question: &Question) -> Result<Vec<Hop>, TraceE
 }
 
 impl Hop {
-    /// Returns true if the packet or message was seen, possibly as a false positive.
+    /// Returns true if the packet or message was found. This may be a false positive.
     #[must_use]
     pub const fn is_seen(&self) -> bool {
         matches!(self.answer.sighting, Sighting::Seen(_))
@@ -177,7 +177,7 @@ impl Trace {
         let router = |at: usize| &topology.routers()[self.hops[at].place];
         let is_neighbour = |at: usize| router(end).links.contains(&self.hops[at].place);
         let may_come_from = |&at: &usize| self.hops[at].may_have_seen() && is_neighbour(at);
-        // A router that saw the packet in this form has passed it on unchanged: it is on the path, and its own
+        // Any other router that saw the packet in this form passed it on unchanged: it is on the path, and its own
         // neighbours were queried.
         let is_rewritten = |at: usize| at == end || (!self.hops[at].is_seen() && is_neighbour(at));
         Path {
@@ -188,7 +188,7 @@ impl Trace {
         }
     }
 
-    /// Returns the hops that may be false positives: all except the start of the walk, where the packet was certainly
+    /// Returns the hops that may be false positives: all but the start of the walk. There, the packet was certainly
     /// seen.
     #[must_use]
     pub fn doubtful(&self) -> &[Hop] {
@@ -196,14 +196,14 @@ impl Trace {
     }
 }
 
-/// Returns an upper bound of the expected number of false positives among `hops`. True sightings are counted as well,
-/// so the actual number is lower.
+/// Returns an upper bound on the expected number of false positives among `hops`. The bound is not exact, because true
+/// sightings are counted as well.
 #[must_use]
 pub fn false_positives_expected(hops: &[Hop]) -> f64 {
     hops.iter().map(|hop| hop.answer.false_positive).sum()
 }
 
-/// Returns an upper bound of the probability that any of `hops` is a false positive.
+/// Returns an upper bound on the probability that any of `hops` is a false positive.
 #[must_use]
 pub fn false_positive(hops: &[Hop]) -> f64 {
     1.0 - hops.iter().map(|hop| 1.0 - hop.answer.false_positive).product::<f64>()
@@ -227,12 +227,12 @@ fn ask(router: &Router, question: &Question) -> Result<Answer, TraceError> {
     Ok(inquiry.answer(question.window))
 }
 
-/// Accumulated results of the pages of one router.
+/// The combined results of the pages of one router.
 #[derive(Debug)]
 struct Inquiry {
     spans: Vec<Span>,
     seen: Vec<Span>,
-    /// Probability that no page has a false positive.
+    /// Probability that no page produces a false positive.
     right: f64,
     faults: Vec<String>,
 }
@@ -296,7 +296,7 @@ mod tests {
         Hop { place, distance: 0, behind, answer }
     }
 
-    /// Links router 0 with 1 and 2, and 1 with 3 and 4.
+    /// Links router 0 to 1 and 2, and router 1 to 3 and 4.
     fn topology() -> Topology {
         let router = |(name, links): (&str, &str)| format!("[[router]]\nname = \"{name}\"\nlinks = [{links}]\n");
         let routers = [("0", r#""1", "2""#), ("1", r#""3", "4""#), ("2", ""), ("3", ""), ("4", "")];
@@ -338,7 +338,7 @@ mod tests {
         let uncovered = answer(3, &|answer| answer.is_covered = false);
         let faulty = answer(3, &|answer| answer.faults.push("damaged".into()));
         for doubtful in [unknown, uncovered, faulty] {
-            // Although router 2 has no answer, a path that ends at router 1 is not affected.
+            // Router 2 has no answer, but that does not affect a path that ends at router 1.
             let far = Hop { place: 2, behind: Some(0), ..doubtful.clone() };
             let hops =
                 vec![hop(0, None, true, 0.1), hop(1, Some(0), true, 0.1), far, doubtful, hop(4, Some(1), false, 0.1)];
@@ -376,6 +376,6 @@ mod tests {
         };
         assert_eq!(rewritten([true, false, false]), [(0, vec![1], true)], "the packet may have come through b");
         assert_eq!(rewritten([true, true, false]), [(1, vec![1], true)], "b may have created the packet");
-        assert_eq!(rewritten([true, false, true]), [(2, vec![], false)], "b is no neighbour of c");
+        assert_eq!(rewritten([true, false, true]), [(2, vec![], false)], "b is not a neighbour of c");
     }
 }

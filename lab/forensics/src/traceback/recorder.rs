@@ -7,26 +7,26 @@ use bruit_filters::{CreateError, Fingerprint, FingerprintKey};
 use super::{Invariant, TracePage, TracePageError, ensure_name, read_pages};
 use crate::pages::{ClosedPage, OpenPages, Pages, PagesError, SECONDS_MAX, Span, Written};
 
-/// Maximum number of packets or messages in a page. An open page uses 8 bytes of memory for each packet or message.
+/// Maximum number of packets or messages in a page. An open page uses 8 bytes of memory per packet or message.
 pub const ITEMS_MAX: u32 = 1 << 24;
 
-/// Lowest false-positive rate of a page.
+/// Lowest false-positive rate that a page may have.
 const RATE_MIN: f64 = 1e-6;
 
-/// Maximum size of a page in addition to the bits of its filter: the name, the key and two headers.
+/// Maximum size of everything in a page but the bits of its filter: the name, the key and two headers.
 const CONTENT_OVERHEAD_BYTES: u64 = 1024;
 
 /// Maximum span of a page: a day.
 const SECONDS_OF_PAGE_MAX: u64 = 86_400;
 
-/// Length, capacity and false-positive rate of pages.
+/// The length, capacity and false-positive rate of pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PageShape {
     /// Length of the span in seconds. Spans begin at multiples of this length.
     pub seconds: u64,
-    /// Number of packets or messages at which a page ends early.
+    /// Maximum number of packets or messages in a page. When it is reached, the page ends early.
     pub items: u32,
-    /// False-positive rate. A rate of 1 in 1,000 needs about 16 bits per packet.
+    /// False-positive rate. A rate of 1 in 1,000 takes about 16 bits per packet.
     pub false_positive_rate: f64,
 }
 
@@ -40,7 +40,7 @@ impl PageShape {
     /// Validates the shape.
     ///
     /// # Errors
-    /// [`RecordError`] for the number that is out of bounds.
+    /// [`RecordError`] for a number that is out of bounds.
     pub fn ensure(&self) -> Result<(), RecordError> {
         if !(1..=SECONDS_OF_PAGE_MAX).contains(&self.seconds) {
             return Err(RecordError::Seconds(self.seconds));
@@ -102,15 +102,15 @@ pub enum RecordError {
     /// The name is invalid.
     #[error("a page {0}")]
     Page(#[from] TracePageError),
-    /// The directory has an error.
+    /// The directory cannot be used.
     #[error(transparent)]
     Pages(#[from] PagesError),
-    /// The directory has pages of another router or server.
+    /// The directory contains pages of another router or server.
     #[error("its pages were recorded by {0}: use a separate directory for each router or server")]
     OtherOwner(String),
 }
 
-/// Rejects a directory whose latest readable page belongs to another router or server.
+/// Rejects a directory whose last readable page was recorded by another router or server.
 fn ensure_owner(pages: &Pages, name: &str) -> Result<(), RecordError> {
     let latest = read_pages(pages, pages.list().iter().rev()).find_map(Result::ok);
     match latest {
@@ -123,15 +123,16 @@ fn ensure_owner(pages: &Pages, name: &str) -> Result<(), RecordError> {
 ///
 /// An open page is a list of fingerprints. When it is written, it becomes a filter of the size that its number of
 /// distinct items needs. Every page therefore has the requested rate, and a quiet minute needs only a few bytes. A page
-/// is written when it is full, when another page is begun while [`OPEN_PAGES_MAX`](crate::pages::OPEN_PAGES_MAX) are
-/// open, at [`settle`](Self::settle) and at [`close`](Self::close).
+/// is written when it is full, by [`settle`](Self::settle), and by [`close`](Self::close). If
+/// [`OPEN_PAGES_MAX`](crate::pages::OPEN_PAGES_MAX) pages are open and another one is needed, the least recently used
+/// page is written first.
 #[derive(Debug)]
 pub struct Recorder {
     name: String,
     shape: PageShape,
     keys: PageKeys,
     open: OpenPages<OpenPage>,
-    /// First and last recorded second. Only the part of a span between them was covered by the recorder.
+    /// First and last recorded second. The recorder covered only the part of a span that lies between them.
     seen: Span,
     tally: Tally,
 }
@@ -146,7 +147,7 @@ struct OpenPage {
 
 impl Recorder {
     /// Creates a recorder with this name that writes to `pages`. The keys of the pages are derived from `secret`, which
-    /// must be 16 new random bytes for every recorder.
+    /// must be 16 new random bytes for each recorder.
     ///
     /// # Errors
     /// [`RecordError`] if the name or the shape is invalid.
@@ -159,11 +160,11 @@ impl Recorder {
         Ok(Self { name, shape, keys, open, seen: Span { from: u64::MAX, to: 0 }, tally: Tally::default() })
     }
 
-    /// Records a packet or message seen at `second`. Returns the page that was written as a result, if any.
+    /// Records a packet or message seen at `second`. If that causes a page to be written, returns the page.
     ///
     /// # Errors
-    /// [`RecordError`] if the time is out of range or a page cannot be written. An unwritten page is kept. The packet
-    /// or message is not recorded if there is no page for it.
+    /// [`RecordError`] if the time is out of range or a page cannot be written. An unwritten page is kept. If there is
+    /// no page for the packet or message, it is not recorded.
     pub fn record(&mut self, second: u64, invariant: &Invariant) -> Result<Option<Written>, RecordError> {
         if second > SECONDS_MAX {
             return Err(RecordError::Time(second));
@@ -183,8 +184,8 @@ impl Recorder {
         Ok(written)
     }
 
-    /// Writes the pages whose spans ended [`SETTLE_SECONDS`](crate::pages::SETTLE_SECONDS) before `now`, for recorders
-    /// that run continuously.
+    /// Writes the pages whose spans ended at least [`SETTLE_SECONDS`](crate::pages::SETTLE_SECONDS) before `now`. Used
+    /// by recorders that run continuously.
     ///
     /// # Errors
     /// [`RecordError`] if a page cannot be written; the page is kept.
@@ -226,7 +227,7 @@ impl Recorder {
         self.work(|open, close| open.begin(span, page, close))
     }
 
-    /// Applies an operation to the open pages. Adds written pages to the tally, even if the operation failed.
+    /// Applies an operation to the open pages. Adds the written pages to the tally, even if the operation failed.
     fn work(
         &mut self,
         work: impl FnOnce(
@@ -236,7 +237,7 @@ impl Recorder {
     ) -> Result<Vec<Written>, RecordError> {
         let Self { open, name, shape, seen, tally, .. } = self;
         let mut close = |span: Span, page: OpenPage| {
-            // If packets were seen before and after a span, the recorder was also running during the span.
+            // If the recorder saw packets before and after a span, it was also running during the span.
             let there = Span { from: span.from.max(seen.from), to: span.to.min(seen.to) };
             Ok((there, page.close(name, shape.false_positive_rate)?.encode()?))
         };
@@ -253,7 +254,7 @@ impl Recorder {
 }
 
 impl OpenPage {
-    /// Builds the filter of an open page, with the size that its items need.
+    /// Builds the filter of an open page, just large enough for its items.
     fn close(mut self, name: &str, rate: f64) -> Result<TracePage, RecordError> {
         let items = self.items.len() as u64;
         self.items.sort_unstable();
@@ -323,7 +324,7 @@ mod tests {
         let tally = recorder.finish().unwrap();
         assert_eq!((tally.items, tally.pages), (4, 2));
         let pages = pages(&folder);
-        // The recorder ran from 70 to 125, and the page records that.
+        // The recorder ran from 70 to 125, and the page has that span.
         assert_eq!((pages[0].0, pages[0].1.items), (Span { from: 70, to: 119 }, 2));
         assert_eq!((pages[1].0, pages[1].1.items), (Span { from: 120, to: 125 }, 2));
         assert!(pages[0].1.contains(&item(1)) && !pages[0].1.contains(&item(2)) && pages[1].1.contains(&item(2)));
@@ -362,7 +363,7 @@ mod tests {
             let written = recorder.record(u64::from(number) % 4 * 60, &item(number)).unwrap();
             assert_eq!(written, None, "{OPEN_PAGES_MAX} pages are open");
         }
-        // One more page closes the oldest.
+        // Opening one more page closes the oldest.
         let written = recorder.record(4 * 60, &item(400)).unwrap().unwrap();
         assert_eq!(written.page.span, Span { from: 0, to: 59 });
         assert_eq!(recorder.finish().unwrap().pages, OPEN_PAGES_MAX as u64 + 1);
@@ -374,7 +375,7 @@ mod tests {
         let mut recorder = recorder(&folder, PageShape::default());
         recorder.record(59, &item(0)).unwrap();
         recorder.record(60, &item(1)).unwrap();
-        assert_eq!(recorder.settle(119).unwrap(), [], "the page is still open for packets that arrive a little late");
+        assert_eq!(recorder.settle(119).unwrap(), [], "the page is still open, for packets that arrive a little late");
         assert_eq!(recorder.settle(120).unwrap().len(), 1);
         assert_eq!(recorder.settle(u64::MAX).unwrap().len(), 1);
     }

@@ -37,14 +37,14 @@ pub struct Topology {
 /// A router or server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Router {
-    /// Name of the router, which must match the name in its pages.
+    /// Name of the router. It must be the name in the router's pages.
     pub name: String,
-    /// Directory of the router's pages, if it records.
+    /// Directory of the router's pages, if it records any.
     pub pages: Option<PathBuf>,
     /// Indices of the router's neighbours.
     pub links: Vec<usize>,
-    /// True if packets may have another digest on the other side of the router, because it translates addresses,
-    /// encrypts, or is the end of a tunnel.
+    /// True if a packet may leave the router with another digest, because the router translates addresses, encrypts, or
+    /// is the end of a tunnel.
     pub rewrites: bool,
 }
 
@@ -64,12 +64,12 @@ pub enum TopologyError {
     /// A name occurs twice.
     #[error("duplicate name {0:?}")]
     Twice(String),
-    /// A link has an unknown end, or both ends are the same.
+    /// A link leads to an unknown name, or from a router to itself.
     #[error("invalid link from {from:?} to {to:?}: unknown name, or both ends are the same")]
     Link {
         /// Router that lists the link.
         from: String,
-        /// The other end.
+        /// The other end of the link.
         to: String,
     },
     /// There are no routers, or too many.
@@ -80,7 +80,7 @@ pub enum TopologyError {
     Links,
 }
 
-/// The file as deserialised.
+/// The file, as deserialised.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawTopology {
@@ -103,7 +103,7 @@ impl Topology {
     /// Parses a topology. Relative directories are resolved against `folder`.
     ///
     /// # Errors
-    /// [`TopologyError`] for the first problem found.
+    /// [`TopologyError`] for the first problem that is found.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, TopologyError> {
         if text.len() > TOPOLOGY_BYTES_MAX {
             return Err(TopologyError::TooLong);
@@ -148,7 +148,7 @@ fn places(routers: &[RawRouter]) -> Result<HashMap<String, usize>, TopologyError
     Ok(places)
 }
 
-/// Returns the neighbours of every router, from links listed at either end.
+/// Returns the neighbours of every router. A link may be listed at either end.
 fn links(routers: &[RawRouter], places: &HashMap<String, usize>) -> Result<Vec<BTreeSet<usize>>, TopologyError> {
     if routers.iter().map(|router| router.links.len()).sum::<usize>() > LINKS_MAX {
         return Err(TopologyError::Links);

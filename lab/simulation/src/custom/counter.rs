@@ -1,4 +1,4 @@
-//! The interface through which a round uses a counting filter of any layout. Keys are numbered 0, 1, 2 …
+//! The trait through which a round uses a counting filter of any layout. Keys are numbered from 0.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(super) trait Counter: Clone {
     /// Inserts `key` `times` times in a row.
     fn insert(&mut self, key: u32, times: u32);
 
-    /// Returns an upper bound of the number of insertions of `key`.
+    /// Returns an upper bound on the number of insertions of `key`.
     fn count(&self, key: u32) -> u32;
 
     /// Adds another filter of the same shape.
@@ -84,7 +84,7 @@ impl<C: CellMemory> Counter for CountingFilter<PositionTable, C> {
     }
 }
 
-/// One-line counts, with the fingerprints of the round's keys.
+/// One-line counts, and the fingerprints of the round's keys.
 #[derive(Clone, Debug)]
 pub(super) struct OneLine {
     pub(super) counts: OneLineCounts,

@@ -1,4 +1,4 @@
-//! Options of a custom run and their limits.
+//! Options of a custom run, and their limits.
 
 use std::fmt;
 
@@ -13,44 +13,45 @@ use crate::{Counts, Family, Order};
 /// Maximum number of keys in a round.
 pub const KEYS_MAX: u64 = 10_000_000;
 
-/// Maximum number of cells in a filter: positions have 32 bits.
+/// Maximum number of cells in a filter. Positions have 32 bits.
 pub const CELLS_MAX: u64 = 1 << 32;
 
 /// Maximum number of servers that split the traffic of a round.
 pub const SERVERS_MAX: u32 = 1000;
 
-/// Maximum mean number of insertions in a round; at this limit a round takes three minutes.
+/// Maximum mean number of insertions in a round. At this limit, a round takes three minutes.
 pub const INSERTIONS_MAX: u64 = 200_000_000;
 
-/// Maximum memory of all threads together.
+/// Maximum memory of all threads together, in bytes.
 pub const MEMORY_BYTES_MAX: u64 = 8 << 30;
 
-/// Options of a custom run, which apply to each of its rounds.
+/// Options of a custom run. They apply to each of its rounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CustomOptions {
     /// Number of keys. Keys with a count of 0 are not inserted.
     pub keys: u64,
     /// The number of cells m.
     pub cells: u64,
-    /// The number of hash functions k; the one-line layout has six.
+    /// The number of hash functions k; 6 in the one-line layout.
     pub hashes: u32,
-    /// The width of a cell; in the compact layout, the width of the largest count. The one-line layout has four bits.
+    /// The width of a cell in bits; in the compact layout, the width of the largest count. It is 4 in the one-line
+    /// layout.
     pub cell_bits: u32,
-    /// Number of low bits s of a count in the base filter, in the compact layout.
+    /// Compact layout: number of low bits s of a count that are kept in the base filter.
     pub low_bits: u32,
-    /// Number of cells that share a table of high bits, in the compact layout.
+    /// Compact layout: number of cells that share a table of high bits.
     pub chunk_cells: u64,
     /// Distribution of the insertions per key.
     pub counts: Counts,
     /// Order of the insertions.
     pub order: Order,
-    /// Number of servers that share the insertions; each insertion goes to a random one. Their filters are then merged.
+    /// Number of servers. Each insertion goes to a random server, and the servers' filters are then merged.
     pub servers: u32,
     /// Layout of the cells.
     pub layout: CustomLayout,
-    /// Hash family that positions are drawn from; the one-line layout uses fingerprints.
+    /// Hash family that computes positions. The one-line layout always uses fingerprints.
     pub family: Family,
-    /// The count at which a key is bulk, if bulk is measured.
+    /// The count from which on a key is bulk, if bulk is measured.
     pub threshold: Option<u32>,
     /// Number of rounds.
     pub rounds: u64,
@@ -63,14 +64,14 @@ pub struct CustomOptions {
 /// Layout of the cells of a filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CustomLayout {
-    /// k cells anywhere, as in the paper; supports both extensions.
+    /// k cells anywhere in the filter, as in the paper. Both extensions are simulated.
     #[default]
     Classical,
-    /// Like `Classical`, with the paper's split of cells: s low bits and a flag in a base filter, high bits in small
-    /// tables.
+    /// Like `Classical`, but with counts split as in the paper: s low bits and a flag in a base filter, the high bits
+    /// in small tables.
     Compact,
-    /// All cells of a key in one line of 64 bytes, as in production: six cells of 4 bits, refined, with records for
-    /// counts above 15.
+    /// All cells of a key in one 64-byte line, as in production: six cells of 4 bits, the refined extension, and
+    /// records for counts above 15.
     OneLine,
 }
 
@@ -114,7 +115,7 @@ impl CustomOptions {
         within("the number of low bits s", self.low_bits.into(), u64::from(self.cell_bits) - 1)
     }
 
-    /// Returns the maximum number of hash functions. A family with partitions needs a cell for each function.
+    /// Returns the maximum number of hash functions. A family with partitions needs at least one cell per function.
     fn hashes_max(&self) -> u64 {
         let is_partitioned = self.family == Family::RemappedDigest;
         if is_partitioned { self.cells.min(HASHES_MAX.into()) } else { HASHES_MAX.into() }
@@ -147,21 +148,21 @@ impl CustomOptions {
         (self.counts.mean() * self.keys as f64) as u64
     }
 
-    /// Returns the number of filters in memory at a time: an empty filter to copy, and either one filter for all
+    /// Returns the number of filters in memory at the same time: an empty filter to copy, and either one filter for all
     /// insertions or one for each server.
     fn filters(&self) -> u128 {
         1 + u128::from(self.servers)
     }
 
-    /// Returns an upper bound of the memory of all threads together.
+    /// Returns an upper bound on the memory of all threads together.
     pub(super) fn memory_bytes(&self) -> u64 {
         let keys = u128::from(self.keys);
-        // Every key has a stranger. Both need memory for the key, its entry in the set of drawn keys, and its positions
-        // or fingerprint.
+        // For every key there is a stranger. Each of the two needs memory for the key, its entry in the set of drawn
+        // keys, and its positions or fingerprint.
         let places = 2 * keys * (32 + 4 * u128::from(self.hashes).max(4));
         let filter = match self.layout {
             CustomLayout::Classical => u128::from(self.cells) * u128::from(self.cell_bits) / 8,
-            // A four-byte entry for every cell that a key can overflow, in a table that may be half empty.
+            // A four-byte entry for every cell that can overflow, in a table that may be half empty.
             CustomLayout::Compact => {
                 let cells = u128::from(self.cells);
                 let large = cells.min(keys * u128::from(self.hashes));
@@ -170,7 +171,7 @@ impl CustomOptions {
             // A record for every key, in a table that may be half empty.
             CustomLayout::OneLine => 64 * u128::from(self.lines()) + 48 * keys,
         };
-        // Twice the mean allows for skewed draws.
+        // Use twice the mean, to allow for skewed draws.
         let insertions = if self.order == Order::Shuffled { 2 * u128::from(self.insertions()) } else { 0 };
         let thread = places + filter * self.filters() + 4 * (insertions + keys);
         let threads = useful_threads(self.rounds, BLOCK_ROUNDS, self.threads) as u128;

@@ -1,7 +1,7 @@
-//! The paper's 78 reduction rates: the ratio of intuitive to refined errors.
+//! The paper's 78 reduction rates. Each is the ratio of intuitive to refined errors.
 //!
-//! The paper prints them without standard errors. Each rate is a quotient of two means over the same rounds, so its
-//! error follows from the printed deviations and from the correlation of the two extensions, which is not printed. The
+//! The paper prints them without standard errors. Each rate is the quotient of two means over the same rounds, so its
+//! error depends on the deviations, which are printed, and on the correlation of the two extensions, which is not. The
 //! paper's program and ours run the same experiments, so our correlation is used instead.
 
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ use super::{Figure, ROUNDS, find};
 use crate::results::quotient_error;
 use crate::{ConfigurationResult, Experiment};
 
-/// One reduction rate of the paper.
+/// One of the paper's reduction rates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reduction {
     /// The experiment.
@@ -26,14 +26,15 @@ pub struct Reduction {
 }
 
 impl Reduction {
-    /// Returns the quotient of the two means printed next to the rate; `None` if the refined extension made no errors.
+    /// Returns the quotient of the two means that the paper prints for the rate; `None` if the refined extension made
+    /// no errors.
     #[must_use]
     pub fn from_means(&self) -> Option<f64> {
         let [intuitive, refined] = self.figures();
         (refined.mean > 0.0).then(|| intuitive.mean / refined.mean)
     }
 
-    /// Returns true if the printed rate is the quotient of the printed means, within the rounding of four digits.
+    /// Returns true if the printed rate is the quotient of the printed means, allowing for rounding.
     #[must_use]
     pub fn is_quotient(&self) -> bool {
         let (Some(rate), Some(quotient)) = (self.rate, self.from_means()) else {
@@ -43,8 +44,8 @@ impl Reduction {
         (rate - quotient).abs() <= quotient * (above + below) + HALF_OF_LAST_DECIMAL
     }
 
-    /// Returns the relative standard error of the paper's rate, assuming the same correlation of the two extensions as
-    /// in `ours`.
+    /// Returns the relative standard error of the paper's rate, assuming that the two extensions are correlated as in
+    /// `ours`.
     #[must_use]
     pub fn error(&self, ours: &ConfigurationResult) -> Option<f64> {
         let spread = |figure: &Figure| figure.standard_deviation / figure.mean / (ROUNDS as f64).sqrt();
@@ -52,8 +53,8 @@ impl Reduction {
         self.rate.map(|_| quotient_error(spread(intuitive), spread(refined), ours.correlation()))
     }
 
-    /// Returns how far our rate is above the printed rate; `None` if either rate does not exist. Their logarithms are
-    /// compared, because they are less skewed than the rates; the unit is the standard error of the difference.
+    /// Returns how far our rate is above the printed rate, in standard errors of the difference; `None` if either rate
+    /// does not exist. The logarithms of the rates are compared, because they are less skewed than the rates.
     #[must_use]
     pub fn distance(&self, ours: &ConfigurationResult) -> Option<f64> {
         let difference = (ours.reduction_rate()? / self.rate?).ln();
@@ -61,18 +62,18 @@ impl Reduction {
         Some(if difference == 0.0 { 0.0 } else { difference / error })
     }
 
-    /// Returns the two means that the rate is computed from. Tables 4, 5 and 7 have no intuitive rates, because the
-    /// order of insertions does not affect these rates.
+    /// Returns the two means that the rate is computed from. Tables 4, 5 and 7 print no intuitive rates, because the
+    /// order of insertions does not affect those.
     fn figures(&self) -> [&'static Figure; 2] {
         let same_counts = |experiment: &Experiment| experiment.counts() == self.experiment.counts();
         let first = Experiment::ALL.into_iter().find(same_counts).expect("an experiment has its own counts");
         [(first, Extension::Intuitive), (self.experiment, Extension::Refined)].map(|(experiment, extension)| {
-            find(experiment, extension, self.m, self.k).expect("the paper has both means of each reduction rate")
+            find(experiment, extension, self.m, self.k).expect("the paper has both means for each reduction rate")
         })
     }
 }
 
-/// Returns half a unit of the fourth digit of a mean, as in 2.390E-2.
+/// Returns half a unit of the last digit of a mean, which has four digits, as in 2.390E-2.
 fn half_of_last_digit(mean: f64) -> f64 {
     0.5 * 10f64.powi(mean.log10().floor() as i32 - 3)
 }
@@ -129,7 +130,8 @@ mod tests {
         assert_eq!((dashes[0].experiment.number(), dashes[0].m, dashes[0].k), (8, 640_000, 8));
     }
 
-    /// Table 9 (c) prints 2.725, but Table 9 (a) and (b) yield 2.753. The other 77 rates follow from the means.
+    /// Table 9 (c) prints 2.725, but the means in Table 9 (a) and (b) give 2.753. The other 77 rates agree with the
+    /// means.
     #[test]
     fn one_printed_rate_is_not_the_quotient_of_the_printed_means() {
         let slips: Vec<_> = reductions().iter().filter(|reduction| !reduction.is_quotient()).collect();

@@ -7,7 +7,7 @@ use plotters::coord::types::RangedCoordf64;
 
 use super::data::{has_logarithm, size_label};
 
-/// A range of numbers, or of their base-10 logarithms if the axis is logarithmic. Both ends are finite, and the upper
+/// A range of numbers; if the axis is logarithmic, a range of base-10 logarithms. Both ends are finite, and the upper
 /// end is above the lower end.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
@@ -18,7 +18,7 @@ pub(super) struct Axis {
 
 impl Axis {
     /// Returns a logarithmic axis for numbers of cells, with a margin at both ends; `None` if `sizes` is empty. On
-    /// narrow panels, only every doubling has a label.
+    /// narrow panels, only numbers that double have a label.
     pub(super) fn sizes(sizes: &[u64], is_narrow: bool) -> Option<Self> {
         let (smallest, largest) = (*sizes.iter().find(|&&m| m > 0)?, *sizes.last()?);
         let (low, high) = ((smallest as f64).log10(), (largest as f64).log10());
@@ -30,8 +30,8 @@ impl Axis {
         Some(Self { low: low - room, high: high + room, ticks: ticks.collect() })
     }
 
-    /// Returns a logarithmic axis that covers all numbers above 0 with at most about `ticks_max` ticks; `None` if there
-    /// are no such numbers.
+    /// Returns a logarithmic axis that covers all the numbers above 0, with at most about `ticks_max` ticks; `None` if
+    /// no number is above 0.
     pub(super) fn logarithmic(numbers: impl Iterator<Item = f64>, ticks_max: usize) -> Option<Self> {
         let logarithms = numbers.filter(|&number| has_logarithm(number)).map(f64::log10);
         let (low, high) = logarithms.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), logarithm| {
@@ -46,7 +46,7 @@ impl Axis {
         Some(Self { low: ticks.first()?.0, high: ticks.last()?.0, ticks })
     }
 
-    /// Returns the place of a number on a logarithmic axis; numbers outside the axis are moved to the nearer end.
+    /// Returns the position of a number on a logarithmic axis. Numbers outside the axis are moved to the nearer end.
     pub(super) fn place(&self, number: f64) -> f64 {
         if number > 0.0 { number.log10().clamp(self.low, self.high) } else { self.low }
     }
@@ -76,15 +76,14 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// A round number: mantissa, and power of ten.
+/// A round number: a mantissa and a power of ten.
 type Rung = (u8, i32);
 
 fn logarithm((mantissa, power): Rung) -> f64 {
     f64::from(power) + f64::from(mantissa).log10()
 }
 
-/// Formats a tick label: as 0.05 or 20 on an axis with ticks between powers of ten, as 10⁻³ on an axis with powers
-/// only.
+/// Formats a tick label: as 0.05 or 20 if the axis has ticks between powers of ten, otherwise as 10⁻³.
 fn label((mantissa, power): Rung, is_fine: bool) -> String {
     match (mantissa, power) {
         (_, -4..=5) if is_fine => {
@@ -104,12 +103,12 @@ fn superscript(power: i32) -> String {
     power.to_string().chars().map(digit).collect()
 }
 
-/// Maximum number of ticks on an axis with ticks at 1, 2 and 5 in each decade: enough for two decades. Longer axes need
+/// Maximum number of ticks on an axis with ticks at 1, 2 and 5 in each decade, enough for two decades. Longer axes need
 /// no ticks between powers of ten.
 const FINE_MAX: usize = 7;
 
-/// Returns round numbers around a range, at least two: 1, 2, 5, 10, … if these are few, otherwise every n-th power of
-/// ten.
+/// Returns two or more round numbers that enclose a range: 1, 2, 5, 10, … if these are few enough, otherwise every n-th
+/// power of ten.
 fn rungs(low: f64, high: f64, count_max: usize) -> Vec<Rung> {
     let (first, last) = (low.floor() as i32, (high.ceil() as i32).max(low.floor() as i32 + 1));
     let fine: Vec<_> = (first..=last).flat_map(|power| [1, 2, 5].map(|mantissa| (mantissa, power))).collect();

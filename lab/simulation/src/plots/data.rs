@@ -1,19 +1,19 @@
-//! Data and number formats shared by several plots.
+//! Data and number formats that several plots share.
 
 use crate::{ConfigurationResult, Experiment, ExperimentResult};
 
-/// Maximum number of rows of panels in a picture. The paper's last experiment has 5 sizes.
+/// Maximum number of rows of panels in a picture, enough for the 5 sizes of the paper's last experiment.
 pub(super) const ROWS_MAX: usize = 8;
 
-/// Maximum number of panels side by side: more would be too narrow for their labels.
+/// Maximum number of panels side by side. More would be too narrow for their labels.
 pub(super) const COLUMNS_MAX: usize = 5;
 
-/// Returns all numbers of cells, ascending.
+/// Returns all numbers of cells, in ascending order.
 pub(super) fn sizes(result: &ExperimentResult) -> Vec<u64> {
     sorted(result.configurations.iter().map(|configuration| configuration.m))
 }
 
-/// Returns all numbers of hash functions, ascending.
+/// Returns all numbers of hash functions, in ascending order.
 pub(super) fn hashes(result: &ExperimentResult) -> Vec<u32> {
     sorted(result.configurations.iter().map(|configuration| configuration.k))
 }
@@ -36,7 +36,7 @@ pub(super) fn has_logarithm(number: f64) -> bool {
     number.is_finite() && number > 0.0
 }
 
-/// Returns a title with number, counts and order of an experiment.
+/// Returns a title with an experiment's number, counts and order.
 pub(super) fn experiment_title(experiment: Experiment) -> String {
     format!("Experiment {}: {}, {}", experiment.number(), experiment.counts(), experiment.order())
 }
@@ -51,7 +51,7 @@ pub(super) fn rounds_label(rounds: u64) -> String {
     format!("{} round{}", grouped(rounds), if rounds == 1 { "" } else { "s" })
 }
 
-/// Returns the name of the plotted value: the mean of several rounds, or the value of the only round.
+/// Returns the name of the plotted value: the mean over several rounds, or the value of a single round.
 pub(super) fn mean_label(rounds: u64) -> String {
     format!("{}{}", if rounds == 1 { "" } else { "mean of " }, rounds_label(rounds))
 }

@@ -1,5 +1,5 @@
-//! Plots of distributions: the final values of the cells, and the wrong keys per round. The wrong keys explain why the
-//! rates of large filters vary so much.
+//! Plots of distributions: the final values of the cells, and the number of wrong keys per round. The wrong keys
+//! explain why the rates of large filters vary so much.
 
 use bruit_filters::counting::Extension;
 use plotters::prelude::*;
@@ -34,8 +34,8 @@ pub(super) fn cells(result: &ExperimentResult, rounds: u64) -> Option<String> {
     lines::svg(&figure, &panels.collect::<Vec<_>>(), 6, None)
 }
 
-/// Returns the look of a series. Its marks are too close for dashes. The refined extension is drawn over the intuitive
-/// one, so its marks are smaller.
+/// Returns the look of a series. The line has no dashes, because the marks are too close together. The refined
+/// extension is drawn over the intuitive one, so its marks are smaller.
 const fn cell_look(extension: Extension) -> Look {
     let radius = if matches!(extension, Extension::Refined) { 18 } else { 33 };
     Look { colour: colour_of(extension), outline: Outline::Circle, radius, width: 15, is_open: false }
@@ -67,16 +67,16 @@ fn cell_axis() -> Axis {
     Axis { low: -1.0, high: top + 1.0, ticks }
 }
 
-/// Maximum number of pairs of bars in a panel. With more values, a bar stands for several of them.
+/// Maximum number of pairs of bars in a panel. If there are more values, each bar stands for several of them.
 const BARS_MAX: usize = 16;
 
-/// Minimum number of pairs that a panel has space for; otherwise a single pair would fill the panel.
+/// Minimum number of pairs for which a panel has room. Otherwise, a single pair would fill the panel.
 const BARS_MIN: usize = 5;
 
-/// End of the axis of shares: above 1, to leave space for the label of a full bar.
+/// End of the axis of shares. It is above 1, to leave room for the label of a full bar.
 const ACROSS_END: f64 = 1.35;
 
-/// Draws the plot of the first experiment that counted wrong keys.
+/// Draws the plot of wrong keys, for the first experiment that counted them.
 pub(super) fn wrong_keys(study: &Study) -> Option<String> {
     let result = study.experiments.iter().find(|result| result.configurations.iter().any(is_counted))?;
     let (sizes, mut hashes) = (ends(&sizes(result)), hashes(result));
@@ -104,7 +104,7 @@ pub(super) fn wrong_keys(study: &Study) -> Option<String> {
     }))
 }
 
-/// Returns the look of a line so broad that it looks like a bar.
+/// Returns the look of a line that is so broad that it looks like a bar.
 const fn bar_look(extension: Extension) -> Look {
     Look { colour: colour_of(extension), outline: Outline::Square, radius: 50, width: 120, is_open: false }
 }
@@ -113,20 +113,20 @@ fn is_counted(configuration: &ConfigurationResult) -> bool {
     EXTENSIONS.iter().any(|extension| !counts(*extension, configuration).is_empty())
 }
 
-/// Returns the smallest size, for contrast, and the largest, in which errors are rare.
+/// Returns the largest size, in which errors are rare, and the smallest size for contrast.
 fn ends(sizes: &[u64]) -> Vec<u64> {
     let first = sizes.first().filter(|_| sizes.len() > 1);
     sizes.last().into_iter().chain(first).copied().collect()
 }
 
-/// Returns the numbers of rounds with 0, 1, 2, … wrong keys, up to the largest number that occurred.
+/// Returns how many rounds had 0, 1, 2, … wrong keys, up to the largest number that occurred.
 fn counts(extension: Extension, configuration: &ConfigurationResult) -> &[u64] {
     let rounds = &configuration.extension(extension).wrong_keys;
     let end = rounds.iter().rposition(|&rounds| rounds > 0).map_or(0, |last| last + 1);
     &rounds[..end]
 }
 
-/// Returns the sum in floating point, because whole numbers may overflow.
+/// Returns the sum in floating point, because an integer might overflow.
 fn sum(counts: &[u64]) -> f64 {
     counts.iter().map(|&count| count as f64).sum()
 }
@@ -135,7 +135,7 @@ fn sum(counts: &[u64]) -> f64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bars {
     count: usize,
-    /// Number of values that share a bar: 1, 2, 5, 10, 20, …
+    /// Number of values that each bar stands for: 1, 2, 5, 10, 20, …
     width: usize,
 }
 
@@ -190,7 +190,7 @@ fn edges(extension: Extension, bar: usize) -> [f64; 2] {
     }
 }
 
-/// Formats a percentage, with decimals only if they distinguish it from 0 % or 100 %.
+/// Formats a percentage. It has decimals only if they are needed to distinguish it from 0 % or 100 %.
 fn percent(share: f64) -> String {
     match share * 100.0 {
         percent if percent < 0.1 => "< 0.1 %".to_owned(),

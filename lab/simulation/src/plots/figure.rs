@@ -1,7 +1,7 @@
 //! The frame of all plots: title, legend, panels in rows, and notes at the bottom edge.
 //!
-//! Lengths in all plots are in tenths of a pixel: plotters rounds positions to whole numbers, and whole pixels are too
-//! coarse for dashes and flat slopes.
+//! Lengths in all plots are in tenths of a pixel, because plotters rounds positions to whole numbers, and whole pixels
+//! are too coarse for dashes and flat slopes.
 //!
 //! Colours, lines and marks have the same meaning in all plots. Colours are from Okabe and Ito's palette, which
 //! colour-blind readers can distinguish. Numbers of hash functions also differ in the shape of their marks, and
@@ -27,7 +27,7 @@ const MARGIN: i32 = 240;
 /// Height of the title, the line below it, and the legend.
 const HEAD: i32 = 1040;
 
-/// Height of each line of a panel's title, and of the labels of its lower axis.
+/// Height of each line of a panel's title; below it, the height of the labels of its lower axis.
 const PANEL_LINE: i32 = 200;
 const PANEL_FOOT: i32 = 260;
 
@@ -39,7 +39,7 @@ pub(super) type Sheet<'a> = Area<'a, Shift>;
 pub(super) type PlotArea<'a> = Area<'a, Cartesian2d<Axis, Axis>>;
 pub(super) type Drawn<T = ()> = Result<T, DrawingAreaErrorKind<io::Error>>;
 
-/// A picture without its panels.
+/// Everything in a picture but its panels.
 pub(super) struct Figure {
     pub(super) title: String,
     pub(super) subtitle: String,
@@ -49,16 +49,17 @@ pub(super) struct Figure {
     pub(super) notes: Vec<String>,
     pub(super) columns: usize,
     pub(super) rows: usize,
-    /// Height of a panel without its title and labels, and number of lines of its title.
+    /// Height of a panel without its title and labels. The field after it is the number of lines of the title.
     pub(super) panel_height: i32,
     pub(super) title_lines: i32,
-    /// Space to the left of the first column, and between columns.
+    /// Space to the left of the first column. The field after it is the space between columns.
     pub(super) left: i32,
     pub(super) gap: i32,
 }
 
 impl Figure {
-    /// Draws the picture as SVG. `draw_panel` draws a panel, given its index and area, row by row.
+    /// Draws the picture as SVG. `draw_panel` is called row by row, and draws the panel with the given index into the
+    /// given area.
     pub(super) fn svg(&self, draw_panel: impl Fn(usize, &Sheet<'_>) -> Drawn) -> String {
         let foot = MARGIN / 2 + FOOT_LINE * (1 + self.notes.len() as i32);
         let body = self.rows as i32 * (self.panel_head() + self.panel_height + PANEL_FOOT);
@@ -66,7 +67,7 @@ impl Figure {
         let sheet = SVGBackend::with_string(&mut svg, (WIDTH as u32, height as u32)).into_drawing_area();
         self.draw(&sheet, HEAD + body, draw_panel).expect("drawing to a string cannot fail");
         drop(sheet);
-        // plotters sets the display size to the size in its own units. Replace it by the size in pixels.
+        // plotters writes a display size in its own units. Replace it with the size in pixels.
         let size = |unit: i32| format!(r#"width="{}" height="{}""#, WIDTH / unit, height / unit);
         svg.replacen(&size(1), &size(10), 1)
     }
@@ -94,7 +95,7 @@ impl Figure {
         panels.iter().enumerate().try_for_each(|(index, panel)| draw_panel(index, panel))
     }
 
-    /// Draws the legend as one row below the subtitle, outside the data.
+    /// Draws the legend as one row below the subtitle, outside the panels.
     fn draw_legend(&self, sheet: &Sheet<'_>) -> Drawn {
         const SAMPLE_WIDTH: i32 = 340;
         let (mut x, y) = (MARGIN, 840);
@@ -144,7 +145,7 @@ pub(super) fn legend_of_hashes(hashes: &[u32]) -> Vec<(Look, String)> {
     hashes.iter().enumerate().map(|(index, k)| (Look::new(index, Extension::Refined), format!("k = {k}"))).collect()
 }
 
-/// Returns a legend for colours and marks that stand for numbers of hash functions, and for lines that stand for
+/// Returns a legend for colours and marks that stand for numbers of hash functions, and for line styles that stand for
 /// extensions.
 pub(super) fn legend_of_hashes_and_extensions(hashes: &[u32]) -> Vec<(Look, String)> {
     let extensions = EXTENSIONS.map(|extension| {
@@ -165,13 +166,14 @@ const ORANGE: RGBColor = RGBColor(0xe6, 0x9f, 0x00);
 const PURPLE: RGBColor = RGBColor(0xcc, 0x79, 0xa7);
 const SKY: RGBColor = RGBColor(0x56, 0xb4, 0xe9);
 
-/// Font sizes of the texts.
+/// Font sizes of titles, texts and labels.
 pub(super) const TITLE_SIZE: f64 = 190.0;
 pub(super) const TEXT_SIZE: f64 = 140.0;
 pub(super) const LABEL_SIZE: f64 = 130.0;
 
-/// Returns the style of a text that is vertically centred on its point; `align` selects the edge of the text, or its
-/// centre, that is at the point. SVG viewers without DejaVu use Verdana, which is about as wide.
+/// Returns the style of a text that is vertically centred on its point. `align` decides whether the left edge, the
+/// centre or the right edge of the text is at the point. SVG viewers without DejaVu use Verdana, which is about as
+/// wide.
 pub(super) fn lettering(size: f64, colour: &'static RGBColor, align: HPos) -> TextStyle<'static> {
     /// Ratio of a font size in plotters to the same size in SVG.
     const SIZE_UNIT: f64 = 1.24;
@@ -182,7 +184,7 @@ pub(super) fn lettering(size: f64, colour: &'static RGBColor, align: HPos) -> Te
 /// Both extensions, in the order of the paper.
 pub(super) const EXTENSIONS: [Extension; 2] = [Extension::Intuitive, Extension::Refined];
 
-/// The colour of an extension, in plots where colours do not stand for numbers of hash functions.
+/// Returns the colour of an extension, for plots in which colours do not stand for numbers of hash functions.
 pub(super) const fn colour_of(extension: Extension) -> RGBColor {
     match extension {
         Extension::Intuitive => ORANGE,
@@ -206,12 +208,12 @@ pub(super) struct Look {
     pub(super) radius: u32,
     /// Width of the line.
     pub(super) width: u32,
-    /// True if the line is dashed and marks are hollow.
+    /// True if the line is dashed and the marks are hollow.
     pub(super) is_open: bool,
 }
 
 impl Look {
-    /// Returns the look of a series: `index` selects the colour and mark of a number of hash functions.
+    /// Returns the look of a series. `index` selects the colour and mark, which stand for a number of hash functions.
     pub(super) const fn new(index: usize, extension: Extension) -> Self {
         const LOOKS: [(RGBColor, Outline); 6] = [
             (BLUE, Outline::Circle),
@@ -225,7 +227,7 @@ impl Look {
         Self { colour, outline, radius: 45, width: 20, is_open: matches!(extension, Extension::Intuitive) }
     }
 
-    /// Draws a line through the points, in pixels of a sheet or values of a chart.
+    /// Draws a line through the points. Coordinates are pixels of a sheet or values of a chart.
     pub(super) fn draw_line<C>(&self, area: &Area<'_, C>, points: &[C::From]) -> Drawn
     where
         C: CoordTranslate<From: Copy>,
@@ -238,7 +240,7 @@ impl Look {
         }
     }
 
-    /// Draws the mark of a point. A hollow mark is a filled mark with a white one on top.
+    /// Draws the mark of a point. A hollow mark is a filled mark with a smaller white mark on top.
     pub(super) fn draw_mark<C: CoordTranslate<From: Copy>>(&self, area: &Area<'_, C>, at: C::From) -> Drawn {
         let inner = (self.radius * 3 / 5, WHITE);
         for (radius, colour) in [(self.radius, self.colour)].into_iter().chain(self.is_open.then_some(inner)) {

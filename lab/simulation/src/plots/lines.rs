@@ -8,15 +8,15 @@ use super::data::has_logarithm;
 use super::figure::{Drawn, Figure, GREY, Look, PlotArea, SHADE, Sheet, TEXT_SIZE, lettering};
 use crate::Moments;
 
-/// Horizontal distance between series with error bars, so that the bars do not hide each other.
+/// Horizontal distance between the error bars of two series, so that the bars do not hide each other.
 const SIDESTEP: f64 = 70.0;
 
-/// Content of one panel.
+/// The content of one panel.
 pub(super) struct LinePanel {
     /// Lines of the title.
     pub(super) title: Vec<String>,
     pub(super) across: Axis,
-    /// Start of the grey part of the panel.
+    /// Position at which the grey part of the panel starts.
     pub(super) grey_from: Option<f64>,
     pub(super) series: Vec<Series>,
 }
@@ -27,10 +27,10 @@ pub(super) struct Series {
     pub(super) points: Vec<Estimate>,
 }
 
-/// A number and its uncertainty.
+/// A point: a number and its uncertainty.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Estimate {
-    /// Position on the horizontal axis, possibly a logarithm.
+    /// Position on the horizontal axis; a logarithm if the axis is logarithmic.
     pub(super) across: f64,
     pub(super) up: f64,
     /// Half the length of the error bar; `None` if the number is exact.
@@ -38,7 +38,7 @@ pub(super) struct Estimate {
 }
 
 impl Estimate {
-    /// Returns the mean with two standard errors.
+    /// Returns a point at the mean, with an error bar of two standard errors.
     pub(super) fn of(across: f64, moments: &Moments) -> Self {
         Self { across, up: moments.mean(), reach: Some(2.0 * moments.standard_error()) }
     }
@@ -48,7 +48,7 @@ impl Estimate {
     }
 }
 
-/// Draws the picture; `None` if a logarithmic axis cannot show any of the points. The vertical axis has at most about
+/// Draws the picture; `None` if a logarithmic axis can show none of the points. The vertical axis has at most about
 /// `ticks_max` ticks and covers all points and `reference`.
 pub(super) fn svg(figure: &Figure, panels: &[LinePanel], ticks_max: usize, reference: Option<f64>) -> Option<String> {
     let mut shown = points(panels).filter(|point| point.is_shown()).peekable();
@@ -61,7 +61,7 @@ pub(super) fn svg(figure: &Figure, panels: &[LinePanel], ticks_max: usize, refer
     }))
 }
 
-/// Returns a note on omitted points and the reason, if a logarithmic axis cannot show all points.
+/// Returns a note about the points that a logarithmic axis cannot show, if there are any, with the reason.
 pub(super) fn zeros_note(panels: &[LinePanel], reason: &str) -> Option<String> {
     match points(panels).filter(|point| !point.is_shown()).count() {
         0 => None,
@@ -96,7 +96,7 @@ fn draw_panel(figure: &Figure, sheet: &Sheet<'_>, panel: &LinePanel, up: &Axis, 
 fn draw_series(area: &PlotArea<'_>, series: &Series, up: &Axis, sidestep: f64) -> Drawn {
     let look = &series.look;
     for run in series.points.split(|point| !point.is_shown()) {
-        // Exact points need no sidestep.
+        // Points without error bars need not be moved to the side.
         let aside = |point: &Estimate| point.reach.map_or(0.0, |_| sidestep);
         let places: Vec<_> = run.iter().map(|point| (point.across + aside(point), up.place(point.up))).collect();
         for (point, &(x, _)) in run.iter().zip(&places) {
@@ -113,7 +113,7 @@ fn draw_series(area: &PlotArea<'_>, series: &Series, up: &Axis, sidestep: f64) -
     Ok(())
 }
 
-/// Draws an error bar unless the mark would hide it. A bar that is cut off at the bottom has no lower cap.
+/// Draws an error bar, unless the mark would hide it. A bar that is cut off at the bottom has no lower cap.
 fn draw_error_bar(area: &PlotArea<'_>, look: &Look, ends: [(f64, f64); 2], bottom: f64) -> Drawn {
     const CAP: [(i32, i32); 2] = [(-35, 0), (35, 0)];
     let [low, high] = ends.map(|end| area.map_coordinate(&end).1);

@@ -1,5 +1,4 @@
-//! Line charts of error rates: by filter size, over the course of the insertions, and of one extension relative to the
-//! other.
+//! Line charts of error rates: by filter size, during the insertions, and of one extension relative to the other.
 
 use bruit_filters::counting::Extension;
 
@@ -49,7 +48,7 @@ fn rates_series(result: &ExperimentResult, across: &Axis) -> Vec<Series> {
     series.collect()
 }
 
-/// Returns a note on the points that a logarithmic axis cannot show. If there are few such points, the note lists them.
+/// Returns a note about the points that a logarithmic axis cannot show. If they are few, the note lists them.
 fn rates_note(result: &ExperimentResult, panels: &[LinePanel]) -> Option<String> {
     let zeros = EXTENSIONS.into_iter().flat_map(|extension| {
         let zeros = result.configurations.iter().filter(move |it| !has_logarithm(it.extension(extension).rate.mean()));
@@ -62,8 +61,8 @@ fn rates_note(result: &ExperimentResult, panels: &[LinePanel]) -> Option<String>
     }
 }
 
-/// Draws the plot of the errors during the insertions: all errors so far in the upper row, new errors in the lower row.
-/// Returns `None` if growth was not measured or there were no errors.
+/// Draws the plot of the errors during the insertions. The upper row shows all errors so far, the lower row the new
+/// errors. Returns `None` if growth was not measured or there were no errors.
 pub(super) fn growth(result: &ExperimentResult, rounds: u64) -> Option<String> {
     let sizes: Vec<_> = sizes(result).into_iter().take(COLUMNS_MAX).collect();
     let (part, across) = match result.experiment.order() {
@@ -91,8 +90,8 @@ pub(super) fn growth(result: &ExperimentResult, rounds: u64) -> Option<String> {
     lines::svg(&figure, &panels, 10, None)
 }
 
-/// Builds the panel of one size. For each part of the insertions, `shown` computes the value from the errors before and
-/// after the part.
+/// Builds the panel of one size. For each part of the insertions, `shown` computes the plotted value from the errors
+/// before and after that part.
 fn growth_panel(result: &ExperimentResult, m: u64, what: &str, shown: fn(f64, f64) -> f64) -> LinePanel {
     let hashes = hashes(result);
     let series = EXTENSIONS.into_iter().flat_map(|extension| {
@@ -125,7 +124,7 @@ fn growth_axis(parts: usize) -> Axis {
     Axis { low: 0.0, high: parts as f64 + 0.5, ticks }
 }
 
-/// Panels per row: eight panels fill two rows.
+/// Number of panels per row. Eight panels fill two rows.
 const PER_ROW: usize = 4;
 
 /// Draws the plot of the reduction rates by filter size; `None` if no experiment has a reduction rate.
@@ -172,9 +171,9 @@ fn reduction_panel(result: &ExperimentResult, hashes: &[u32]) -> Option<LinePane
     Some(LinePanel { title: vec![title, experiment.counts().to_string()], across, grey_from: None, series })
 }
 
-/// Returns the reduction rate with an upper bound of its error. The relative errors of both means add at most in
-/// quadrature, because the two rates are positively correlated: a round with many errors in one extension often has
-/// many in the other.
+/// Returns the reduction rate, with an upper bound on its error: the sum, in quadrature, of the relative errors of the
+/// two means. The two rates are positively correlated, so the actual error is lower: a round with many errors in one
+/// extension often has many in the other.
 fn reduction_estimate(across: f64, configuration: &ConfigurationResult) -> Estimate {
     let relative = |rate: &Moments| rate.standard_error() / rate.mean();
     let up = configuration.reduction_rate().unwrap_or(0.0);

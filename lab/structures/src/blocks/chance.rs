@@ -1,18 +1,18 @@
-//! The significance of a run: the probability that all its digests are false positives.
+//! The significance of a run: how likely it is that all its digests are false positives.
 
 use super::BlockShape;
 
-/// Expected results for an excerpt that was never recorded.
+/// The results to expect for an excerpt that was never recorded.
 ///
-/// Each unrecorded digest is found with probability `rate`, and a run needs all of its digests. A run can be at any
-/// combination of an alignment, a first block of the excerpt, and an offset.
+/// Each digest that was not recorded is found with probability `rate`, and a run needs all of its digests. There may be
+/// a run for every combination of an alignment, a first block of the excerpt, and an offset.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Chance {
     /// Shape of the blocks.
     pub shape: BlockShape,
     /// Rate at which the filter reports a digest that was never recorded.
     pub rate: f64,
-    /// Number of blocks of the longest payload.
+    /// Number of blocks in the longest payload.
     pub longest_blocks: usize,
     /// Length of the excerpt.
     pub excerpt_bytes: usize,
@@ -26,23 +26,23 @@ impl Chance {
         starts as f64 * self.expected_offsets(blocks)
     }
 
-    /// Returns the expected number of places at which all blocks of the excerpt are found, if a search returns only
-    /// runs of at least `blocks_min` blocks. Alignments with fewer blocks do not count.
+    /// Returns the expected number of places at which all blocks of the excerpt are found. Only runs of at least
+    /// `blocks_min` blocks count, so alignments with fewer blocks are ignored.
     #[must_use]
     pub fn expected_whole(&self, blocks_min: usize) -> f64 {
         let counted = self.alignments().filter(|&aligned| aligned >= blocks_min.max(1));
         counted.map(|aligned| self.expected_offsets(aligned)).sum()
     }
 
-    /// Returns the expected number of offsets at which all of `blocks` consecutive blocks are found.
+    /// Returns the expected number of offsets at which `blocks` given consecutive blocks are all found.
     #[must_use]
     pub fn expected_offsets(&self, blocks: usize) -> f64 {
         let offsets = (self.longest_blocks + 1).saturating_sub(blocks);
         (0..offsets).map(|offset| self.rate.powf(self.shape.digests_at(offset, blocks) as f64)).sum()
     }
 
-    /// Returns the probability of at least one event, given the `expected` number of rare and nearly independent
-    /// events.
+    /// Returns the probability of at least one event, if the events are rare and nearly independent and their
+    /// `expected` number is given.
     #[must_use]
     pub fn of_any(expected: f64) -> f64 {
         -(-expected).exp_m1()

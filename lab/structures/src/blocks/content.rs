@@ -1,11 +1,11 @@
-//! A fast keyed hash of block contents, which reads every byte only once for any number of levels and digests.
+//! A fast keyed hash of block contents. It reads every byte only once, for any number of levels and digests.
 //!
 //! A block is hashed with NH of UMAC (Black, Halevi, Krawczyk, Krovetz, Rogaway, CRYPTO 1999): the sum of products of
 //! pairs of words, each with a secret word added. The sum is then reduced by multiply-shift with secret words
 //! (Dietzfelbinger, STACS 1996). Multiply-shift also computes the hash of a doubled block from the hashes of its
 //! halves. Both are universal: two different contents chosen without knowledge of the key have the same hash with a
-//! probability of at most 2^-63. A filled filter does not reveal hashes, so a universal hash is sufficient, at a tenth
-//! of the cost of SipHash.
+//! probability of at most 2^-63. A filter does not reveal hashes, so a universal hash is sufficient. It takes a tenth
+//! of the time of SipHash.
 
 use super::shape::BLOCK_BYTES_MAX;
 use bruit_filters::FingerprintKey;
@@ -13,7 +13,8 @@ use bruit_filters::FingerprintKey;
 /// Number of key words for the longest block.
 const BLOCK_WORDS: usize = BLOCK_BYTES_MAX as usize / 8;
 
-/// Each key word is derived from this label and the number of the word. Recorded pages depend on this label.
+/// Each key word is derived from this label and the number of the word. The label must not change, because recorded
+/// pages depend on it.
 const LABEL: &[u8; 16] = b"bruit blocks v1 ";
 
 /// The secret words.
@@ -41,7 +42,7 @@ impl ContentKey {
     }
 
     /// Returns the hash of a block's content. All blocks of a filter have the same length, so the last pair of words
-    /// can be padded with zeros.
+    /// may be padded with zeros.
     #[inline]
     pub(super) fn block(&self, block: &[u8]) -> u64 {
         let (pairs, rest) = block.as_chunks::<16>();

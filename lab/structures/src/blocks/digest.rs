@@ -5,18 +5,18 @@ use super::{BlockShape, Run};
 use bruit_filters::internal::finalise;
 use bruit_filters::{Fingerprint, FingerprintKey};
 
-/// 2^64 divided by the golden ratio: odd, so that different places map to different words.
+/// 2^64 divided by the golden ratio. It is odd, so different places map to different words.
 const PLACE_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The keyed id of a host, or of a pair of hosts.
+/// The keyed ID of a host, or of a pair of hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(u64);
 
-/// The data recorded with the content of a block. The variants are the survey's three kinds of digests.
+/// What is recorded together with the content of a block. The variants are the survey's three kinds of digests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Label {
-    /// Block digest: only the content. It records that a block was seen, but not at which offset, so there are no
-    /// doubled blocks.
+    /// Block digest: only the content. It shows that a block was seen, but not at which offset, so there are no doubled
+    /// blocks.
     Content,
     /// Offset digest: the content and the block's offset.
     Offset,
@@ -44,7 +44,7 @@ impl Label {
     }
 }
 
-/// Returns a digest with one word, because membership filters use only one word of a fingerprint.
+/// Returns a digest of one word. Membership filters use only one word of a fingerprint.
 #[inline(always)]
 const fn digest_of(word: u64) -> Fingerprint {
     Fingerprint::new(word, word)
@@ -68,7 +68,7 @@ pub struct Digester {
     key: FingerprintKey,
     content: ContentKey,
     shape: BlockShape,
-    /// Content hashes of the current level; kept to reuse the memory.
+    /// Content hashes of the current level. Kept only to reuse the memory.
     hashes: Vec<u64>,
 }
 
@@ -85,7 +85,7 @@ impl Digester {
         self.shape
     }
 
-    /// Returns the id of a host under this key.
+    /// Returns the ID of a host under this key.
     #[must_use]
     pub fn host(&self, name: &[u8]) -> HostId {
         HostId(self.key.fingerprint(name).high())
@@ -101,7 +101,8 @@ impl Digester {
         blocks
     }
 
-    /// Appends the hashes of the blocks' contents: the first half of [`append`](Self::append), which reads all bytes.
+    /// Appends the hashes of the blocks' contents. This is the first half of [`append`](Self::append), the half that
+    /// reads all bytes.
     pub fn append_contents(&self, payload: &[u8], out: &mut Vec<u64>) -> usize {
         let blocks = payload.chunks_exact(self.shape.block_bytes() as usize);
         let count = blocks.len();
@@ -109,8 +110,8 @@ impl Digester {
         count
     }
 
-    /// Appends the digests of a payload, computed from the hashes of its contents: the second half of
-    /// [`append`](Self::append), for use on another thread.
+    /// Appends the digests of a payload, computed from the hashes of its contents. This is the second half of
+    /// [`append`](Self::append), and can run on another thread.
     pub fn append_digests(&mut self, contents: &[u64], label: Label, out: &mut Vec<Fingerprint>) {
         self.hashes.clear();
         self.hashes.extend_from_slice(contents);
@@ -133,8 +134,8 @@ impl Digester {
         out.extend(offset_digests.iter().map(|digest| hosted(digest.high(), host)));
     }
 
-    /// Returns the offset digests of the blocks of `excerpt` in `run`, without doubled blocks. Used to search for hosts
-    /// with [`append_for_host`](Self::append_for_host).
+    /// Returns the offset digests of the blocks of `excerpt` that `run` covers, without doubled blocks.
+    /// [`append_for_host`](Self::append_for_host) uses them to search for hosts.
     #[must_use]
     pub fn digests_of(&self, excerpt: &[u8], run: &Run) -> Vec<Fingerprint> {
         let bytes = excerpt.get(run.bytes(self.shape)).unwrap_or_default();
@@ -151,8 +152,8 @@ impl Digester {
         self.hashes.truncate(doubled);
     }
 
-    /// Returns the content hashes of all blocks of `excerpt` that begin at byte `alignment` or later. For each level,
-    /// these are the hashes of the blocks that begin at each base block, whatever their offset in a payload.
+    /// Returns the content hashes of all blocks of `excerpt`, from byte `alignment` on. On each level, there is a hash
+    /// for a block that begins at each base block, because its offset in a payload is unknown.
     pub(super) fn contents(&self, excerpt: &[u8], alignment: usize, levels: u32) -> Vec<Vec<u64>> {
         let aligned = excerpt.get(alignment..).unwrap_or_default();
         let blocks = aligned.chunks_exact(self.shape.block_bytes() as usize);
@@ -170,8 +171,8 @@ impl Digester {
 }
 
 impl std::fmt::Debug for Digester {
-    /// Writes the id of the key, not the secret.
+    /// Writes the ID of the key, not the secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Digester({:?}, key id {})", self.shape, self.key.id())
+        write!(f, "Digester({:?}, key ID {})", self.shape, self.key.id())
     }
 }

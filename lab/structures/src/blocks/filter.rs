@@ -1,29 +1,29 @@
-//! A filter of blocks.
+//! A filter for blocks.
 
 use super::search::search;
 use super::{BlockShape, Chance, Digester, Label, PAYLOAD_BYTES_MAX, Run, SearchError};
 use bruit_filters::Fingerprint;
 use bruit_filters::bloom::MembershipFilter;
 
-/// A filter of the blocks of payloads, over any membership filter: the one-line layout for production, the classical
+/// A filter for the blocks of payloads. It uses any membership filter: the one-line layout in production, the classical
 /// layout for study.
 #[derive(Clone, Debug)]
 pub struct BlockFilter<F> {
     digester: Digester,
     filter: F,
     longest_blocks: usize,
-    /// Digests of the current payload; kept to reuse the memory.
+    /// Digests of the current payload. Kept only to reuse the memory.
     digests: Vec<Fingerprint>,
 }
 
 impl<F: MembershipFilter<Key = Fingerprint>> BlockFilter<F> {
-    /// Creates a filter for the blocks that `digester` digests, from an empty `filter`.
+    /// Creates a filter for the blocks of `digester`, from an empty `filter`.
     #[must_use]
     pub const fn new(digester: Digester, filter: F) -> Self {
         Self::restore(digester, filter, 0)
     }
 
-    /// Restores a filter that contains the blocks of payloads with at most `longest_blocks` blocks each.
+    /// Restores a filter that contains the blocks of payloads. No payload has more than `longest_blocks` blocks.
     #[must_use]
     pub const fn restore(digester: Digester, filter: F, longest_blocks: usize) -> Self {
         Self { digester, filter, longest_blocks, digests: Vec::new() }
@@ -40,8 +40,8 @@ impl<F: MembershipFilter<Key = Fingerprint>> BlockFilter<F> {
         }
     }
 
-    /// Records digests that a digester with the same key and shape computed, from payloads of at most `longest_blocks`
-    /// blocks. Recording the digests of many payloads at once is faster.
+    /// Records digests that a digester with the same key and shape computed. They are of payloads of at most
+    /// `longest_blocks` blocks. Recording the digests of many payloads at once is faster.
     pub fn insert_digests(&mut self, digests: &[Fingerprint], longest_blocks: usize) {
         self.filter.insert_batch(digests);
         self.longest_blocks = self.longest_blocks.max(longest_blocks);
@@ -51,7 +51,7 @@ impl<F: MembershipFilter<Key = Fingerprint>> BlockFilter<F> {
     /// blocks, the longest first.
     ///
     /// # Errors
-    /// [`SearchError`] if the excerpt is too short for such a run at any alignment, or too long.
+    /// [`SearchError`] if the excerpt is too short for such a run at every alignment, or too long.
     pub fn search(&self, excerpt: &[u8], label: Label, blocks_min: usize) -> Result<Vec<Run>, SearchError> {
         search(&self.digester, &self.filter, excerpt, label, self.longest_blocks, blocks_min)
     }
@@ -74,19 +74,19 @@ impl<F: MembershipFilter<Key = Fingerprint>> BlockFilter<F> {
         &self.digester
     }
 
-    /// Returns the filter of the digests.
+    /// Returns the filter that contains the digests.
     #[must_use]
     pub const fn filter(&self) -> &F {
         &self.filter
     }
 
-    /// Returns the filter of the digests by value.
+    /// Returns the filter that contains the digests, by value.
     #[must_use]
     pub fn into_filter(self) -> F {
         self.filter
     }
 
-    /// Returns the number of blocks of the longest payload. No run extends beyond it.
+    /// Returns the number of blocks in the longest payload. No run extends beyond it.
     #[must_use]
     pub const fn longest_blocks(&self) -> usize {
         self.longest_blocks

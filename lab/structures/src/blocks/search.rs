@@ -1,7 +1,7 @@
-//! Searches for an excerpt at every alignment to the blocks and at every offset, and returns the longest runs.
+//! The search for an excerpt. It tries every alignment to the blocks and every offset, and returns the longest runs.
 //!
-//! Blocks of the base level are checked in order, each at all offsets in one batch. A run of blocks found at
-//! consecutive offsets is then compared with the doubled blocks within it, and split if one is missing.
+//! Blocks of the base level are checked in order, each at all offsets in one batch. Blocks found at consecutive offsets
+//! form a run. The doubled blocks within the run are then looked up; if one is missing, the run is split.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use bruit_filters::bloom::MembershipFilter;
 /// Maximum length of an excerpt. A longer excerpt cannot be part of a payload.
 pub const EXCERPT_BYTES_MAX: usize = super::PAYLOAD_BYTES_MAX;
 
-/// Maximum number of runs that a search returns; if there are more, the longest are kept. With 32-byte blocks, this is
+/// Maximum number of runs that a search returns. If there are more, the longest are kept. With 32-byte blocks, this is
 /// the number of places for a whole excerpt in the longest payload.
 pub const RUNS_MAX: usize = 1 << 16;
 
@@ -22,7 +22,7 @@ pub const RUNS_MAX: usize = 1 << 16;
 #[non_exhaustive]
 pub enum SearchError {
     /// The excerpt has fewer whole blocks than requested.
-    #[error("an excerpt of {bytes} bytes has fewer than {blocks_min} whole blocks of {block_bytes} bytes")]
+    #[error("excerpt too short: {bytes} bytes are less than {blocks_min} whole blocks of {block_bytes} bytes")]
     TooShort {
         /// Length of the excerpt.
         bytes: usize,
@@ -32,27 +32,27 @@ pub enum SearchError {
         block_bytes: u32,
     },
     /// The excerpt is longer than any payload.
-    #[error("an excerpt has at most {EXCERPT_BYTES_MAX} bytes, not {0}")]
+    #[error("excerpt too long: expected at most {EXCERPT_BYTES_MAX} bytes, found {0}")]
     TooLong(usize),
 }
 
 /// Consecutive blocks of an excerpt that were found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Byte of the excerpt at which its blocks begin.
+    /// Position of the excerpt's first block boundary, in bytes.
     pub alignment: usize,
-    /// Index of the first block found, at this alignment.
+    /// Index, at this alignment, of the first block found.
     pub first: usize,
-    /// Offset of the first block in the payload, in blocks; 0 if digests contain no offsets.
+    /// Offset in the payload of the first block found, in blocks; 0 if digests contain no offsets.
     pub offset: usize,
     /// Number of blocks found.
     pub blocks: usize,
-    /// Number of digests found: the digests of the blocks, and of the doubled blocks within the run.
+    /// Number of digests found: those of the blocks, and those of the doubled blocks within the run.
     pub digests: usize,
 }
 
 impl Run {
-    /// Returns the range of bytes of the excerpt that was found.
+    /// Returns the bytes of the excerpt that were found, as a range.
     #[must_use]
     pub const fn bytes(&self, shape: BlockShape) -> Range<usize> {
         let block_bytes = shape.block_bytes() as usize;
@@ -60,14 +60,14 @@ impl Run {
         start..start + self.blocks * block_bytes
     }
 
-    /// Returns true if the run covers all blocks of an excerpt of this length at its alignment.
+    /// Returns true if the run covers all whole blocks that an excerpt of this length has at the run's alignment.
     #[must_use]
     pub const fn is_whole(&self, shape: BlockShape, excerpt_bytes: usize) -> bool {
         self.first == 0 && self.blocks == shape.blocks_in(excerpt_bytes.saturating_sub(self.alignment))
     }
 
-    /// Returns the probability of finding this run at its place by chance, if none of its digests was recorded and each
-    /// is a false positive with probability `rate`.
+    /// Returns the probability of finding this run at its place by chance. It is assumed that no digest of the run was
+    /// recorded, and that each is a false positive with probability `rate`.
     #[must_use]
     pub fn by_chance(&self, rate: f64) -> f64 {
         rate.powf(self.digests as f64)
@@ -109,13 +109,13 @@ struct Aligned<'s, F> {
     label: Label,
     shape: BlockShape,
     alignment: usize,
-    /// For each level, the content hashes of blocks that begin at each base block.
+    /// For each level, the content hash of the block that begins at each base block.
     contents: Vec<Vec<u64>>,
     runs: &'s mut Runs,
 }
 
 impl<F: MembershipFilter<Key = Fingerprint>> Aligned<'_, F> {
-    /// Finds runs of blocks that were seen at any place.
+    /// Finds runs of blocks that were recorded at any offset.
     fn search_contents(&mut self) {
         let digests: Vec<_> = self.contents[0].iter().map(|&hash| self.label.digest(hash, 0, 0)).collect();
         let mut found = vec![false; digests.len()];
@@ -129,11 +129,11 @@ impl<F: MembershipFilter<Key = Fingerprint>> Aligned<'_, F> {
         }
     }
 
-    /// Finds runs of blocks that were seen at consecutive offsets.
+    /// Finds runs of blocks that were recorded at consecutive offsets.
     fn search_offsets(&mut self, offsets: usize) {
         let blocks = self.contents[0].len();
         let (mut digests, mut found) = (Vec::with_capacity(offsets), vec![false; offsets]);
-        // For each offset, the length of the run that ends there with the current block.
+        // The length, for each offset, of the run that ends there with the current block.
         let mut lengths = vec![0; offsets];
         for block in 0..blocks {
             let hash = self.contents[0][block];
@@ -157,14 +157,13 @@ impl<F: MembershipFilter<Key = Fingerprint>> Aligned<'_, F> {
         }
     }
 
-    /// Records a run of base blocks, split if a doubled block within it is missing.
+    /// Records a run of base blocks. Splits it if a doubled block within it is missing.
     fn end_run(&mut self, first: usize, offset: usize, blocks: usize) {
         if blocks < self.runs.blocks_min {
             return;
         }
         let mut missing = self.missing_within(first, offset, blocks);
-        // Among doubled blocks with the same end, the shortest comes first; splitting at it also splits the longer
-        // ones.
+        // Of the doubled blocks with the same end, the shortest comes first. A split there also splits the longer ones.
         missing.sort_by_key(|doubled| (doubled.end, Reverse(doubled.start)));
         let mut start = offset;
         for doubled in missing {
@@ -176,7 +175,7 @@ impl<F: MembershipFilter<Key = Fingerprint>> Aligned<'_, F> {
         self.runs.push(self.run(first + start - offset, start, offset + blocks - start));
     }
 
-    /// Returns the doubled blocks within a run that were never recorded, in base blocks of the payload.
+    /// Returns the doubled blocks within a run that were never recorded, as ranges of base blocks of the payload.
     fn missing_within(&self, first: usize, offset: usize, blocks: usize) -> Vec<Range<usize>> {
         let mut missing = Vec::new();
         for level in 1..self.shape.levels() {

@@ -1,15 +1,16 @@
-//! The shape of blocks: their size and levels.
+//! The shape of blocks: their size and their levels.
 
 use std::ops::Range;
 
 /// Maximum size of a block.
 pub const BLOCK_BYTES_MAX: u32 = 1024;
 
-/// Maximum number of levels, including the base level: the longest payload in the shortest blocks has no more levels.
+/// Maximum number of levels, including the base level. Even the longest payload, in the shortest blocks, has no more
+/// levels.
 pub const LEVELS_MAX: u32 = 17;
 
-/// Maximum length of a payload: that of an IP packet, rounded up to whole KiB. Longer payloads must be recorded in
-/// pieces.
+/// Maximum length of a payload: the maximum of an IP packet, rounded up to whole KiB. Longer payloads must be recorded
+/// in pieces.
 pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024;
 
 /// The reason why a shape is invalid.
@@ -17,7 +18,7 @@ pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024;
 #[non_exhaustive]
 pub enum ShapeError {
     /// The size of a block is 0 or too large.
-    #[error("a block has 1 to {BLOCK_BYTES_MAX} bytes, not {0}")]
+    #[error("the block size must be 1 to {BLOCK_BYTES_MAX} bytes, not {0}")]
     BlockBytes(u32),
     /// The number of levels is 0 or too large.
     #[error("the number of levels must be 1 to {LEVELS_MAX}, not {0}")]
@@ -32,8 +33,8 @@ pub struct BlockShape {
 }
 
 impl BlockShape {
-    /// Creates a shape with blocks of `block_bytes` bytes and `levels` levels. A block-based filter has one level, a
-    /// hierarchical filter several.
+    /// Creates a shape with blocks of `block_bytes` bytes and `levels` levels. A block-based filter has one level; a
+    /// hierarchical filter has several.
     ///
     /// # Errors
     /// [`ShapeError`] if `block_bytes` is not in 1..=[`BLOCK_BYTES_MAX`], or `levels` not in 1..=[`LEVELS_MAX`].
@@ -77,15 +78,15 @@ impl BlockShape {
         self.digests_at(0, blocks)
     }
 
-    /// Returns the number of digests for `blocks` blocks that begin at `offset`: the digests of the blocks, and of the
+    /// Returns the number of digests for `blocks` blocks that begin at `offset`: those of the blocks, and those of the
     /// doubled blocks within them.
     #[must_use]
     pub fn digests_at(self, offset: usize, blocks: usize) -> usize {
         (0..self.levels).map(|level| self.doubled_at(level, offset, blocks).len()).sum()
     }
 
-    /// Returns the blocks of `level` that lie within the `blocks` base blocks that begin at `offset`, as a range of
-    /// offsets on that level.
+    /// Returns the blocks of `level` that lie within `blocks` base blocks from `offset` on, as a range of offsets on
+    /// that level.
     pub(super) fn doubled_at(self, level: u32, offset: usize, blocks: usize) -> Range<usize> {
         let first = offset.div_ceil(1 << level);
         first..((offset + blocks) >> level).max(first)
@@ -103,14 +104,14 @@ mod tests {
         assert_eq!(BlockShape::new(0, 1), Err(ShapeError::BlockBytes(0)));
         assert_eq!(BlockShape::new(1, LEVELS_MAX + 1), Err(ShapeError::Levels(LEVELS_MAX + 1)));
         assert_eq!(BlockShape::new(1, 0), Err(ShapeError::Levels(0)));
-        assert_eq!(PAYLOAD_BYTES_MAX, 1 << (LEVELS_MAX - 1), "the last level has one block at most");
+        assert_eq!(PAYLOAD_BYTES_MAX, 1 << (LEVELS_MAX - 1), "the last level has at most one block");
     }
 
     #[test]
     fn doubled_blocks_lie_at_whole_multiples_of_their_size() {
         let shape = BlockShape::new(1, 3).unwrap();
         assert_eq!(shape.digests_of(5), 5 + 2 + 1);
-        assert_eq!(shape.digests_at(1, 2), 2, "two blocks at an odd offset have no doubled one");
+        assert_eq!(shape.digests_at(1, 2), 2, "no doubled block covers two blocks at an odd offset");
         assert_eq!(shape.digests_at(2, 2), 2 + 1);
         assert_eq!(shape.digests_at(3, 5), 5 + 2 + 1, "4 to 8 is a block of level 2");
         assert_eq!(shape.digests_at(1, 0), 0);

@@ -29,7 +29,7 @@ pub struct BloomierFilter<H = KeyedNeighbourhoods> {
 }
 
 impl BloomierFilter {
-    /// Builds the map of `entries`, whose fingerprints were made under the key with id `key_id`.
+    /// Builds the map of `entries`, whose fingerprints were computed with the key whose ID is `key_id`.
     ///
     /// # Errors
     /// [`BuildError`] if a value does not fit, a key has two values, or there are too many keys.
@@ -65,7 +65,7 @@ impl<H: Neighbourhoods> BloomierFilter<H> {
         self.bits.value_in(self.table.sum(&self.hashing.of(key)), 0)
     }
 
-    /// Sets `values[i]` to the value of `keys[i]`, as [`get`](Self::get) does. Faster than one call per key.
+    /// Sets `values[i]` to the value of `keys[i]`. Faster than calling [`get`](Self::get) for each key.
     ///
     /// # Panics
     /// If the two slices differ in length.
@@ -80,7 +80,7 @@ impl<H: Neighbourhoods> BloomierFilter<H> {
         (0..self.table.len()).map(|cell| self.table.get(cell))
     }
 
-    /// Returns the division of an answer into value and check bits.
+    /// Returns how the bits of an answer are divided into value bits and check bits.
     #[must_use]
     pub const fn bits(&self) -> MapBits {
         self.bits

@@ -33,7 +33,7 @@ pub struct MutableBloomierFilter<H = KeyedNeighbourhoods> {
 }
 
 impl MutableBloomierFilter {
-    /// Builds the map of `entries`, whose fingerprints were made under the key with id `key_id`.
+    /// Builds the map of `entries`, whose fingerprints were computed with the key whose ID is `key_id`.
     ///
     /// # Errors
     /// [`BuildError`] if there are no value bits, a value does not fit, a key has two values, or there are too many
@@ -82,7 +82,7 @@ impl<H: Neighbourhoods> MutableBloomierFilter<H> {
         self.value_at(&self.hashing.of(key))
     }
 
-    /// Sets `values[i]` to the value of `keys[i]`, as [`get`](Self::get) does. Faster than one call per key.
+    /// Sets `values[i]` to the value of `keys[i]`. Faster than calling [`get`](Self::get) for each key.
     ///
     /// # Panics
     /// If the two slices differ in length.
@@ -92,11 +92,11 @@ impl<H: Neighbourhoods> MutableBloomierFilter<H> {
         self.owns.for_each(keys, |key| self.hashing.of(key), work);
     }
 
-    /// Changes the value of `key`. Returns true if the key appears to be in the map. Once in 2^`check bits`, a key that
-    /// is not in the map appears to be in it. The call then changes the value of another key, or an unused cell.
+    /// Changes the value of `key`. Returns true if the key appears to be in the map. One in 2^`check bits` of the other
+    /// keys also appears to be in it. The call then changes the value of another key, or an unused cell.
     ///
     /// # Errors
-    /// [`BuildError::ValueTooLarge`]. In that case, nothing is changed.
+    /// [`BuildError::ValueTooLarge`] if the value does not fit. In that case, nothing is changed.
     pub fn set(&mut self, key: &H::Key, value: u32) -> Result<bool, BuildError> {
         if value > self.bits.value_max() {
             return Err(BuildError::ValueTooLarge { value, bits: self.bits.value() });
@@ -112,13 +112,13 @@ impl<H: Neighbourhoods> MutableBloomierFilter<H> {
         self.own_cell(neighbourhood).map(|own| self.values.get(own) as u32)
     }
 
-    /// Returns a key's own cell, if the stored index is that of one of its k cells and the check bits are zero.
+    /// Returns a key's own cell, if the stored index is valid (below k) and the check bits are zero.
     fn own_cell(&self, neighbourhood: &Neighbourhood) -> Option<u32> {
         let hash = usize::try_from(self.owns.sum(neighbourhood)).ok()?;
         neighbourhood.cells().get(hash).copied()
     }
 
-    /// Returns the division of an answer into value and check bits.
+    /// Returns how the bits of an answer are divided into value bits and check bits.
     #[must_use]
     pub const fn bits(&self) -> MapBits {
         self.bits
@@ -142,8 +142,8 @@ impl<H: Neighbourhoods> MutableBloomierFilter<H> {
         self.owns.total_bits() + self.values.total_bits()
     }
 
-    /// Returns the probability that a key outside the map has a value: 2^-`check bits`. With three cells per key the
-    /// rate is a quarter lower, because one of the four values of two bits is invalid.
+    /// Returns the probability that a key outside the map has a value: 2^-`check bits`. With three cells per key, the
+    /// rate is a quarter lower, because one of the four values of a two-bit index is invalid.
     #[must_use]
     pub fn false_positive_rate(&self) -> f64 {
         let hashes = self.hashing.hashes();
@@ -158,14 +158,14 @@ impl<H: Neighbourhoods> MutableBloomierFilter<H> {
         [self.owns.words_mut(), self.values.words_mut()]
     }
 
-    /// Returns the bits after the last cells, which are zero in every valid map.
+    /// Returns the bits after the last cell of each table. They are zero in every valid map.
     pub(crate) fn padding(&self) -> u64 {
         self.owns.padding() | self.values.padding()
     }
 }
 
-/// Returns the number of words of both tables of a keyed filter with `cells_of_third` cells for each of the three hash
-/// functions.
+/// Returns the number of words in both tables together, for a keyed filter with `cells_of_third` cells for each of the
+/// three hash functions.
 pub(crate) const fn table_words(cells_of_third: u64, bits: MapBits) -> u64 {
     let cells = cells_of_third * CELLS_PER_KEY as u64;
     let owns = cells * (own_bits(CELLS_PER_KEY) + bits.check()) as u64;

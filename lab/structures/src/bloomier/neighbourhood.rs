@@ -6,12 +6,12 @@ use bruit_filters::{Fingerprint, KeyId};
 
 /// Maximum number of cells of a key.
 pub const HASHES_MAX: usize = 8;
-/// Maximum number of seeds to try. One seed is almost always enough; 6 in 100 sets of 60 keys need two or three.
+/// Maximum number of seeds to try. One seed is almost always enough. Of 100 sets of 60 keys, 6 need two or three.
 pub const SEEDS_MAX: u32 = 64;
 
-/// k of [`KeyedNeighbourhoods`]. With this k, a table needs the fewest cells.
+/// The number k of cells per key in [`KeyedNeighbourhoods`]. With this k, a table needs the fewest cells.
 pub(crate) const CELLS_PER_KEY: usize = 3;
-/// Cells per 1000 keys for which an order almost always exists with k = 3 (1222 in the limit).
+/// Number of cells per 1000 keys with which an order almost always exists for k = 3 (1222 in the limit).
 const CELLS_PER_1000_KEYS: usize = 1230;
 /// Number of additional cells. Without them, small sets would fail too often.
 const CELLS_MORE: usize = 32;
@@ -52,7 +52,7 @@ impl Neighbourhood {
     }
 }
 
-/// A mapping from keys to neighbourhoods.
+/// A function from keys to neighbourhoods.
 pub trait Neighbourhoods {
     /// The type of the keys.
     type Key;
@@ -67,7 +67,7 @@ pub trait Neighbourhoods {
     fn of(&self, key: &Self::Key) -> Neighbourhood;
 }
 
-/// Neighbourhoods of fingerprints: three cells, one in each third of the table, so that the cells differ.
+/// Neighbourhoods of fingerprints. The three cells are in different thirds of the table, so that they differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyedNeighbourhoods {
     cells_of_third: u32,
@@ -76,7 +76,7 @@ pub struct KeyedNeighbourhoods {
 }
 
 impl KeyedNeighbourhoods {
-    /// Creates the mapping for a table of `keys` fingerprints that were made under the key with id `key_id`.
+    /// Creates the mapping for a table of `keys` fingerprints, which were computed with the key whose ID is `key_id`.
     ///
     /// # Panics
     /// If `keys` is above [`KEYS_MAX`].
@@ -98,13 +98,13 @@ impl KeyedNeighbourhoods {
         self.cells_of_third
     }
 
-    /// Returns the seed, which is the number of seeds that failed.
+    /// Returns the seed, which is also the number of seeds that failed.
     #[must_use]
     pub const fn seed(&self) -> u32 {
         self.seed
     }
 
-    /// Returns the id of the key that made the fingerprints.
+    /// Returns the ID of the key that the fingerprints were computed with.
     #[must_use]
     pub const fn key_id(&self) -> KeyId {
         self.key_id
@@ -137,7 +137,7 @@ impl Neighbourhoods for KeyedNeighbourhoods {
     }
 }
 
-/// Returns the result of `build` for the first seed for which it succeeds.
+/// Tries one seed after another, and returns the first successful result of `build`.
 pub(super) fn first_seed<T>(build: impl FnMut(u32) -> Option<T>) -> Result<T, BuildError> {
     (0..SEEDS_MAX).find_map(build).ok_or(BuildError::NoOrder { tries: SEEDS_MAX })
 }

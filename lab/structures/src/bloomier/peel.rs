@@ -11,12 +11,12 @@ pub(super) struct Matched {
     pub(super) hash: u8,
 }
 
-/// Returns all keys in an order in which no later key's own cell is among the cells of an earlier key. Returns `None`
+/// Returns all keys, in an order in which no later key's own cell is among the cells of an earlier key. Returns `None`
 /// if keys without a singleton remain.
 ///
-/// Proceeds in rounds, as in the survey. Every key that has singletons gets the smallest of them (its "tweak"). All
-/// these keys are removed, and precede the keys of earlier rounds in the order. Within a round, keys are in the order
-/// of `entries`.
+/// Proceeds in rounds, as in the survey. Every key that has singletons gets the first of them (its "tweak"). All these
+/// keys are then removed. In the order, they come before the keys of earlier rounds. Within a round, keys are in the
+/// order of `entries`.
 pub(super) fn order<H: Neighbourhoods>(hashing: &H, entries: &[(H::Key, u32)]) -> Option<Vec<Matched>> {
     let mut tally = Tally::new(hashing, entries);
     let mut order = Vec::with_capacity(entries.len());
@@ -24,8 +24,8 @@ pub(super) fn order<H: Neighbourhoods>(hashing: &H, entries: &[(H::Key, u32)]) -
     while !round.is_empty() {
         round.sort_unstable();
         round.dedup();
-        // Appends the keys in reverse, because the whole order is reversed at the end, and before any key of the round
-        // is removed.
+        // Append the keys in reverse, because the whole order is reversed at the end. Do this before any key of the
+        // round is removed.
         order.extend(round.iter().rev().map(|&key| tally.tweak(hashing.of(&entries[key as usize].0).cells(), key)));
         round = tally.remove(hashing, entries, &round);
     }
@@ -33,8 +33,8 @@ pub(super) fn order<H: Neighbourhoods>(hashing: &H, entries: &[(H::Key, u32)]) -
     (order.len() == entries.len()).then_some(order)
 }
 
-/// For each cell, the number of remaining keys that have it, and the XOR of their indices. For a singleton, the XOR is
-/// the index of its key.
+/// The number of remaining keys that have each cell, and the XOR of their indices. For a singleton, the XOR is the
+/// index of its key.
 struct Tally {
     counts: Vec<u32>,
     keys: Vec<u32>,
@@ -53,7 +53,7 @@ impl Tally {
         tally
     }
 
-    /// Returns the keys that have a singleton, possibly more than once.
+    /// Returns the keys that have a singleton. A key may be returned more than once.
     fn all_singletons(&self) -> Vec<u32> {
         self.keys_of_singletons(0..self.counts.len() as u32)
     }
@@ -63,10 +63,10 @@ impl Tally {
         singletons.map(|cell| self.keys[cell as usize]).collect()
     }
 
-    /// Matches `key` with the smallest cell that no other key has.
+    /// Matches `key` with the first of its cells that no other key has.
     fn tweak(&self, cells: &[u32], key: u32) -> Matched {
         let own = (0..).zip(cells).filter(|(_, cell)| self.counts[**cell as usize] == 1);
-        let (hash, _) = own.min_by_key(|(_, cell)| **cell).expect("the keys of a round have a singleton");
+        let (hash, _) = own.min_by_key(|(_, cell)| **cell).expect("every key of a round has a singleton");
         Matched { key, hash }
     }
 

@@ -13,9 +13,9 @@ pub(super) struct CellTable {
 }
 
 impl CellTable {
-    /// Creates `cells` cells of `bits` bits, 1 to 64.
+    /// Creates `cells` cells of `bits` bits (1 to 64).
     pub(super) fn new(cells: u32, bits: u32) -> Self {
-        assert!((1..=64).contains(&bits), "a cell has 1 to 64 bits, not {bits}");
+        assert!((1..=64).contains(&bits), "expected cells of 1 to 64 bits, not {bits}");
         let lines = Lines::for_bits(u64::from(cells) * u64::from(bits));
         Self { lines: lines.unwrap_or_else(|error| panic!("{error}")), cells, bits }
     }
@@ -50,13 +50,13 @@ impl CellTable {
         cells.fold(neighbourhood.mask() & self.mask(), |sum, &cell| sum ^ self.get(cell))
     }
 
-    /// Changes the key's own cell so that its [`sum`](Self::sum) becomes `sum`.
+    /// Changes the key's own cell, so that the key's [`sum`](Self::sum) becomes `sum`.
     pub(super) fn adjust(&mut self, neighbourhood: &Neighbourhood, own: u32, sum: u64) {
         let change = self.sum(neighbourhood) ^ sum;
         self.set(own, self.get(own) ^ change);
     }
 
-    /// Calls `work` for each key in order, after its cells have been prefetched.
+    /// Calls `work` for each key in order, after prefetching its cells.
     pub(super) fn for_each<K>(
         &self,
         keys: &[K],

@@ -1,9 +1,9 @@
-//! The digest-chunk constructions of the paper's §3: the i-th of k equal chunks of a digest selects the i-th position.
+//! The digest-chunk constructions in §3 of the paper: the i-th of k equal chunks of a digest selects the i-th position.
 //!
-//! This family is for study. A chunk of few bits cannot address every cell of a large array: Figure 1(b) of the paper
-//! shades the unreachable cells of the whole-array form, and Figure 2 shades those of the partitioned form. Creating
-//! such a family logs a warning. [`HashFamily::utilisable_size`] and [`DigestChunks::unreachable_cells`] return how
-//! many cells can be reached, and how many cannot.
+//! This family is for study. A chunk of few bits cannot address every cell of a large array. The paper shades the
+//! unreachable cells in Figure 1(b) for the whole-array form, and in Figure 2 for the partitioned form. Creating a
+//! family with unreachable cells logs a warning. [`HashFamily::utilisable_size`] returns how many cells can be reached,
+//! and [`DigestChunks::unreachable_cells`] how many cannot.
 
 use std::fmt;
 
@@ -14,7 +14,8 @@ use bruit_filters::Mismatch;
 use bruit_filters::hash::HashFamily;
 use bruit_filters::internal::ensure_equal;
 
-/// Positions from the k chunks of a digest, each reduced modulo the number of cells that the chunk selects from.
+/// A family whose positions are the k chunks of a digest. Each chunk is reduced modulo the number of cells that it
+/// selects from.
 ///
 /// ```
 /// use bruit_filters::hash::HashFamily;
@@ -39,21 +40,21 @@ pub struct DigestChunks {
 }
 
 impl DigestChunks {
-    /// Creates the family h_i(x) = (the i-th of k = `hashes` chunks) mod m, over all m = `cells` cells: Figure 1.
+    /// Creates the family of Figure 1: h_i(x) = (the i-th of k = `hashes` chunks) mod m, over all m = `cells` cells.
     ///
     /// # Errors
-    /// If k does not divide the bits of the digest, or `cells` is 0.
+    /// An error if k does not divide the number of bits of the digest, or `cells` is 0.
     pub fn whole_array(digest: Digest, hashes: u32, cells: u64) -> Result<Self, DigestChunksError> {
         Self::new(digest, hashes, cells, false)
     }
 
-    /// Creates the family h_i(x) = (the i-th of k = `hashes` chunks) mod ⌊m/k⌋, within the i-th of k partitions: Figure
-    /// 2.
+    /// Creates the family of Figure 2: h_i(x) = (the i-th of k = `hashes` chunks) mod ⌊m/k⌋, within the i-th of k
+    /// partitions.
     ///
     /// The last m mod k cells belong to no partition.
     ///
     /// # Errors
-    /// If k does not divide the bits of the digest, or a partition would have no cell.
+    /// An error if k does not divide the number of bits of the digest, or a partition would have no cell.
     pub fn partitioned(digest: Digest, hashes: u32, cells: u64) -> Result<Self, DigestChunksError> {
         Self::new(digest, hashes, cells, true)
     }
@@ -147,7 +148,7 @@ impl HashFamily for DigestChunks {
 pub enum Digest {
     /// 128 bits.
     Md5,
-    /// 160 bits, used for Razor's signatures.
+    /// SHA-1, 160 bits. Razor's signatures use it.
     Sha1,
 }
 
@@ -181,14 +182,14 @@ impl fmt::Display for Digest {
     }
 }
 
-/// Bytes of the longest digest.
+/// Length of the longest digest, in bytes.
 const BYTES_MAX: usize = 20;
-/// Bits processed in one step of the reduction.
+/// Number of bits processed in one step of the reduction.
 const PIECE_BITS: u32 = 64;
-/// Number of bytes that always contain a whole piece, even if the piece starts in the middle of the first byte.
+/// Number of bytes that are enough for a whole piece, even if it starts in the middle of the first byte.
 const WINDOW_BYTES: u32 = PIECE_BITS / 8 + 1;
 
-/// The digest of a message, which is the key of a [`DigestChunks`] family.
+/// The digest of a message. It is the key of a [`DigestChunks`] family.
 ///
 /// Created by [`Digest::of`], or converted from the bytes of a signature that is already a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,7 +234,7 @@ impl DigestBytes {
         remainder
     }
 
-    /// Returns the big-endian number in the `length` bits, at most 64, that begin at bit `start`.
+    /// Returns the big-endian number in the `length` bits (at most 64) that begin at bit `start`.
     pub(super) fn field(&self, start: u32, length: u32) -> u64 {
         let from = (start / 8) as usize;
         let after = self.bytes[from..].iter().chain(std::iter::repeat(&0));
@@ -248,7 +249,7 @@ impl DigestBytes {
 #[non_exhaustive]
 pub enum DigestChunksError {
     /// The digest does not split into k equal chunks.
-    #[error("{hashes} hash functions do not divide the {} bits of {digest} evenly", .digest.bits())]
+    #[error("the {} bits of {digest} cannot be divided evenly among {hashes} hash functions", .digest.bits())]
     Hashes {
         /// k, the number of chunks.
         hashes: u32,
@@ -256,7 +257,7 @@ pub enum DigestChunksError {
         digest: Digest,
     },
     /// A chunk would have no cell to select.
-    #[error("{cells} cells are too few for the chunks of the digest")]
+    #[error("{cells} cells are too few: a chunk of the digest would have none to select")]
     Cells {
         /// m, the number of cells.
         cells: u64,
@@ -316,7 +317,7 @@ mod tests {
     #[test]
     fn each_chunk_stays_in_its_partition() {
         let family = DigestChunks::partitioned(Digest::Md5, 8, 83).unwrap();
-        // The chunks of MD5("abc") modulo 10. Each chunk selects among a separate ten cells.
+        // The chunks of MD5("abc") modulo 10. Each chunk has ten cells of its own to select from.
         let chunks = [0x9001, 0x5098, 0x3cd2, 0x4fb0, 0xd696, 0x3f7d, 0x28e1, 0x7f72];
         let expected = std::array::from_fn::<u64, 8, _>(|i| i as u64 * 10 + chunks[i] % 10);
         assert_eq!(positions(&family, b"abc"), expected);
@@ -370,7 +371,7 @@ mod tests {
         assert_eq!(warnings.0.load(Ordering::Relaxed), 1);
     }
 
-    /// Counts log events of level `warn`.
+    /// Counts log events with level `warn`.
     #[derive(Clone, Default)]
     struct Warnings(Arc<AtomicUsize>);
 

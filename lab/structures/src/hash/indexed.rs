@@ -1,4 +1,4 @@
-//! The construction of the survey's slides: h_i(x) = MD5(x‖i) mod m, a separate digest for each function.
+//! The construction in the survey's slides: h_i(x) = MD5(x‖i) mod m, a separate digest for each function.
 //!
 //! This family is for study. Unlike the chunks of one digest, it reaches every cell of any array and works for any k.
 //! It costs k digests per key, and anyone can compute them, so anyone can find keys that collide in a filter.
@@ -9,7 +9,7 @@ use super::Digest;
 use bruit_filters::Mismatch;
 use bruit_filters::internal::ensure_equal;
 
-/// Positions h_i(x) = MD5(x‖i) mod m for i from 1 to k, where i is written as four big-endian bytes.
+/// A family with the positions h_i(x) = MD5(x‖i) mod m for i from 1 to k, where i is written as four big-endian bytes.
 ///
 /// ```
 /// use bruit_filters::hash::HashFamily;
@@ -29,7 +29,7 @@ impl IndexedDigest {
     /// Creates k = `hashes` functions onto m = `cells` cells.
     ///
     /// # Errors
-    /// If `hashes` or `cells` is 0.
+    /// An error if `hashes` or `cells` is 0.
     pub const fn new(hashes: u32, cells: u64) -> Result<Self, IndexedDigestError> {
         if hashes == 0 {
             return Err(IndexedDigestError::NoHashes);
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn positions_are_those_of_md5_of_key_and_number() {
-        // md5sum of "abc" and the bytes 0 0 0 i, modulo 10^6, computed separately.
+        // The md5sum of "abc" followed by the bytes 0 0 0 i, modulo 10^6, computed separately.
         let family = IndexedDigest::new(3, 1_000_000).unwrap();
         assert_eq!(family.positions(&b"abc".to_vec()).collect::<Vec<_>>(), [446_490, 304_237, 833_838]);
         // The whole digest is used, even in an array of 2^64 − 1 cells.
