@@ -1,4 +1,5 @@
-//! Payload attribution: the survey's tables of false positives, a worm among a million packets, and recording speed.
+//! Benchmarks of payload attribution: the survey's tables of false positives, a worm among a million packets, and the
+//! speed of recording.
 
 mod study;
 mod worm;
@@ -19,7 +20,7 @@ use crate::timing::{ROUNDS, median, process_time, time};
 
 /// Block size used by the survey's authors.
 const BLOCK_BYTES: u32 = 32;
-/// Number of packets in the capture whose recording is timed.
+/// Number of packets in the capture used to time recording.
 const TIMED_PACKETS: u64 = 400_000;
 const NANOSECONDS_PER_SECOND: u64 = 1_000_000_000;
 
@@ -44,7 +45,7 @@ fn speed(report: &mut Report) -> io::Result<()> {
     };
     traffic.write(io::BufWriter::new(File::create(&path)?))?;
     let bytes = path.metadata()?.len() as f64 / TIMED_PACKETS as f64;
-    let open = || Capture::open(File::open(&path).expect("it was written")).expect("a capture");
+    let open = || Capture::open(File::open(&path).expect("the file was written")).expect("a capture");
     let times: Vec<Times> = (0..ROUNDS)
         .map(|round| {
             let reading = time(|| read(open()).expect("a capture"));
@@ -58,19 +59,25 @@ fn speed(report: &mut Report) -> io::Result<()> {
     let each = |of: fn(&Times) -> f64| median(times.iter().map(of)) / TIMED_PACKETS as f64;
     let (reading, hashing, filling) = (each(|it| it.reading), each(|it| it.hashing), each(|it| it.filling));
     let note = format!(
-        "two threads, {hashing:.0} and {filling:.0} ns of CPU a packet of {bytes:.0} bytes; reading {reading:.0} ns"
+        "CPU per packet of {bytes:.0} bytes: {hashing:.0} and {filling:.0} ns in two threads; \
+         reading alone {reading:.0} ns"
     );
     let ratio = median(times.iter().map(|it| it.reading / it.hashing.max(it.filling)));
-    report.add(Figure::new("attribute build / reading the capture", ratio, Target::AtLeast(0.3), note))
+    report.add(Figure::new(
+        "speed of attribute build / speed of reading the capture",
+        ratio,
+        Target::AtLeast(0.3),
+        note,
+    ))
 }
 
-/// CPU times of one round, in nanoseconds. With two cores, recording takes as long as the slower of its two threads.
+/// CPU times of one round, in nanoseconds. On two cores, recording takes as long as the slower of its two threads.
 struct Times {
-    /// Reading the capture without recording it.
+    /// Time to read the capture without recording it.
     reading: f64,
-    /// Recording: the thread that reads the capture and hashes its blocks.
+    /// Time of the recording thread that reads the capture and hashes its blocks.
     hashing: f64,
-    /// Recording: the thread that fills the filters.
+    /// Time of the recording thread that fills the filters.
     filling: f64,
 }
 
@@ -96,8 +103,8 @@ fn record(mut capture: Capture<File>, folder: &std::path::Path, settings: Settin
         number += 1;
         FingerprintKey::new([number; 16])
     });
-    while let Some(frame) = capture.next_frame().expect("a capture that we wrote") {
-        let packet = decode(&frame).expect("a packet that we wrote");
+    while let Some(frame) = capture.next_frame().expect("our own capture is valid") {
+        let packet = decode(&frame).expect("our own packet is valid");
         let pair = Pair { source: packet.source.into(), destination: packet.destination.into() };
         recorder.record(frame.time / NANOSECONDS_PER_SECOND, &[pair], packet.payload)?;
     }

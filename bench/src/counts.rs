@@ -1,4 +1,4 @@
-//! Updates and accuracy of refined counts, compared with a published count-min sketch.
+//! Benchmarks of refined counts: updates and accuracy, compared with a published count-min sketch.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,10 +16,10 @@ use crate::timing::compare;
 
 const FILTER_BYTES: usize = 192 << 20;
 const LINES: usize = FILTER_BYTES / 64;
-/// Number of keys: sixteen per line, which is 32 bits per key.
+/// Number of keys. There are sixteen per line, so each has 32 bits.
 const KEYS: usize = LINES * 16;
 const OPERATIONS: usize = 500_000;
-/// Number of batches that the timed rounds cycle through, so that the stream continues from round to round.
+/// Number of batches. The timed rounds cycle through them, so that the stream continues from round to round.
 const BATCHES: usize = 17;
 
 pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
@@ -49,7 +49,7 @@ fn streams(
     target: Target,
 ) -> io::Result<()> {
     let mut found = vec![0; OPERATIONS];
-    // The reference reads lines of uniform keys for every stream, so that the figures are comparable.
+    // The reference always reads the lines of uniform keys, so that the figures of all streams are comparable.
     let reference: Vec<_> = keys(7 << 40, BATCHES * OPERATIONS);
     let (mut at, mut reference_at) = (Turns::new(arrivals), Turns::new(&reference));
     let updates = compare(OPERATIONS, || buffer.change_lines(reference_at.next()), || counts.insert_batch(at.next()));
@@ -59,7 +59,7 @@ fn streams(
     report.add(figure(&format!("count checks, {stream} / line reads"), checks, Target::None))
 }
 
-/// Batches of a stream, used one after another.
+/// The batches of a stream, used one after another.
 struct Turns<'a> {
     stream: &'a [Fingerprint],
     turn: usize,
@@ -119,12 +119,12 @@ pub(crate) fn accuracy(report: &mut Report) -> io::Result<()> {
     ring_accuracy(report)
 }
 
-/// Measures the accuracy of a ring of counts, with all insertions in one generation.
+/// Measures the accuracy of a ring of counts. All insertions are in one generation.
 fn ring_accuracy(report: &mut Report) -> io::Result<()> {
     let events = zipf(1_000_000, 1_000_000, 4);
     let mut truth: HashMap<u64, u32> = HashMap::new();
     events.iter().for_each(|&event| *truth.entry(event).or_default() += 1);
-    // Each key gets 32 bits in each of the eight generations, which share the lines.
+    // Give each key 32 bits in each of the eight generations, which share the lines.
     let mut ring = CountsRing::new(truth.len() * 32 * 8 / 512, KeyId(0), 0).unwrap();
     events.iter().for_each(|&event| ring.insert(&key(event)));
     let (over, under) = errors(|key| ring.count(key), &truth);
@@ -132,7 +132,7 @@ fn ring_accuracy(report: &mut Report) -> io::Result<()> {
     report.add(Figure::new(name, over, Target::None, format!("{} keys, {under} under-counted", truth.len())))
 }
 
-/// Returns the mean excess, and the number of keys counted too low.
+/// Returns the mean over-count, and the number of keys whose count is too low.
 fn errors(counted: impl Fn(&Fingerprint) -> u32, truth: &HashMap<u64, u32>) -> (f64, usize) {
     let (mut over, mut under) = (0u64, 0);
     for (&event, &count) in truth {

@@ -1,4 +1,4 @@
-//! Measures the size of a delta, relative to the entropy of the change for a receiver that has the old filter.
+//! Measures the size of a delta, relative to the entropy of the change. (The receiver has the old filter.)
 
 use std::io;
 
@@ -31,13 +31,13 @@ pub(crate) fn size(report: &mut Report) -> io::Result<()> {
             bytes.len() as f64 * 8.0 / new as f64,
             flips / apply_ns * 1e3,
         );
-        let name = format!("delta bytes / entropy of the change, {growth} growth");
+        let name = format!("delta size / entropy of the change, {growth} growth");
         report.add(Figure::new(name, ratio, Target::AtMost(target), note))?;
     }
     Ok(())
 }
 
-/// Returns zeros · H(flips / zeros): the minimum number of bits to encode which zeros of the base became ones.
+/// Returns zeros · H(flips / zeros), the minimum number of bits to encode which zeros of the base became ones.
 fn entropy_bits(base: &OneLineFilter, target: &OneLineFilter) -> f64 {
     let zeros = (base.bits() - base.ones()) as f64;
     let share = (target.ones() - base.ones()) as f64 / zeros;

@@ -1,5 +1,5 @@
-//! Measurements of a clearinghouse with the default memory budget, filled as on a server: contents, memory use, speed
-//! of answers, and longest waits.
+//! Measurements of a clearinghouse with the default memory budget, filled as on a server: errors, memory use, speed of
+//! checks, and longest waits.
 
 use std::fs;
 use std::io;
@@ -66,7 +66,7 @@ fn filled() -> Engine {
         report_all(&mut engine, now, part(SPAM_SIGNATURES, days, day));
         // A quarter of the signatures is reported twice.
         report_all(&mut engine, now, part(SPAM_SIGNATURES, 4 * days, 4 * day));
-        // The bulk book keeps the last seven days.
+        // The bulk book covers the last seven days.
         if let Some(at) = day.checked_sub(days - LIVE_GENERATIONS) {
             count_all(&mut engine, now, part(BULK_SIGNATURES, LIVE_GENERATIONS, at));
         }
@@ -75,7 +75,7 @@ fn filled() -> Engine {
     engine
 }
 
-/// Adds texts, good messages and texts with shingles, slightly more of each than the limits allow.
+/// Adds texts, good messages and texts with shingles: slightly more of each than the limits allow.
 fn teach_all(engine: &mut Engine) {
     for number in 0..100_000 {
         let by = By { now: engine.now(), reporter: Reporter { group: number % 8, ..OWN } };
@@ -97,7 +97,7 @@ fn text_of(number: u64) -> (Digest, [u64; SHINGLES]) {
     (digest, std::array::from_fn(|at| mixed(number << 8 | at as u64)))
 }
 
-/// Measures the memory for a million texts with shingles, and the share of texts found by 17 of their shingles.
+/// Measures the memory for a million texts with shingles, and how many texts are found by 17 of their shingles.
 fn shingles(report: &mut Report) -> io::Result<()> {
     const RECORDS: u64 = 1_000_000;
     let mut index = Shingles::new(FingerprintKey::new([5; 16]), RECORDS, LIVE_GENERATIONS, 0);
@@ -111,9 +111,9 @@ fn shingles(report: &mut Report) -> io::Result<()> {
         shingles[..15].fill(0);
         index.check(&[0xff; 64], Some(&shingles), &mut votes).is_some_and(|found| found.agreed >= 17)
     });
-    let note = format!("{} of {} found by 17 of 32 shingles", found.count(), RECORDS / 10);
+    let note = format!("17 of 32 shingles were enough to find {} of {}", found.count(), RECORDS / 10);
     let bytes = index.bytes() as f64 / RECORDS as f64;
-    report.add(Figure::new("bytes per text with 32 shingles, 1,000,000 of them", bytes, Target::AtMost(170.0), note))
+    report.add(Figure::new("bytes per text with 32 shingles, for 1,000,000 texts", bytes, Target::AtMost(170.0), note))
 }
 
 fn tick(engine: &mut Engine, now: Time) {
@@ -132,7 +132,7 @@ fn report_all(engine: &mut Engine, now: Time, numbers: std::ops::Range<u64>) {
 fn count_all(engine: &mut Engine, now: Time, numbers: std::ops::Range<u64>) {
     for start in numbers.clone().step_by(FINGERPRINTS_MAX) {
         let count = (numbers.end - start).min(FINGERPRINTS_MAX as u64) as usize;
-        // Spread over three groups. Counts by own users have no limit per group.
+        // Spread the counts over three groups. Counts by own users have no limit per group.
         let reporter = Reporter { group: 1 + start / 64 % 3, ..OWN };
         let event = Event::Bulk { by: By { now, reporter }, targets: 1, fingerprints: keys(BULK_FROM + start, count) };
         assert!(matches!(engine.apply(&event), Outcome::Counted { .. }), "within all limits");
@@ -143,10 +143,12 @@ fn count_all(engine: &mut Engine, now: Time, numbers: std::ops::Range<u64>) {
 fn memory(report: &mut Report, engine: &mut Engine, before: u64) -> io::Result<()> {
     let budget = BUDGET_DEFAULT as f64;
     let share = |peak: u64| (peak - before) as f64 * 1024.0 / budget;
-    let note =
-        format!("{SPAM_SIGNATURES} listed and {BULK_SIGNATURES} counted signatures, {} MiB", BUDGET_DEFAULT >> 20);
+    let note = format!(
+        "{SPAM_SIGNATURES} listed and {BULK_SIGNATURES} counted signatures, budget {} MiB",
+        BUDGET_DEFAULT >> 20
+    );
     report.add(Figure::new(
-        "peak memory / budget, filled",
+        "peak memory of a filled clearinghouse / budget",
         share(resident_kib("VmHWM")),
         Target::AtMost(1.05),
         note,
@@ -154,16 +156,17 @@ fn memory(report: &mut Report, engine: &mut Engine, before: u64) -> io::Result<(
     let (longest, bytes) = snapshot_beside_events(engine);
     let note = "with an event after every 64 KiB of the snapshot";
     report.add(Figure::new(
-        "peak memory / budget, with a snapshot",
+        "peak memory during a snapshot / budget",
         share(resident_kib("VmHWM")),
         Target::None,
         note,
     ))?;
     let note = format!("{:.0} MB, in steps of 256 KiB", bytes as f64 / 1e6);
-    report.add(Figure::new("longest step of a snapshot, ms", longest, Target::AtMost(10.0), note))
+    report.add(Figure::new("longest step of a snapshot in ms", longest, Target::AtMost(10.0), note))
 }
 
-/// Writes a snapshot to a sink. Returns the longest time that checks were blocked, in ms of CPU, and its size in bytes.
+/// Writes a snapshot and discards it. Returns the longest time for which checks were blocked (in ms of CPU time), and
+/// the size of the snapshot in bytes.
 fn snapshot_beside_events(engine: &mut Engine) -> (f64, usize) {
     let (mut bytes, mut events) = (0, 0);
     let mut out = Vec::new();
@@ -195,18 +198,28 @@ fn errors(report: &mut Report, engine: &Engine) -> io::Result<()> {
         found += verdicts.iter().filter(|verdict| verdict.kind == Kind::Spam).count();
     }
     let rate = found as f64 / (rounds * 1_000_000) as f64;
-    let note = format!("{found} of {} million, x 1e6", rounds);
-    report.add(Figure::new("false positives over the window, in millionths", rate * 1e6, Target::AtMost(1.0), note))?;
+    let note = format!("{found} in {} million checks", rounds);
+    report.add(Figure::new(
+        "false positives over the window, per million checks",
+        rate * 1e6,
+        Target::AtMost(1.0),
+        note,
+    ))?;
     let listed = keys(0, CHECKS);
     engine.check_batch(&listed, 0, &mut verdicts[..CHECKS], &mut scratch);
     let kept = verdicts[..CHECKS].iter().filter(|verdict| verdict.kind == Kind::Spam).count();
-    let note = "of the oldest generation";
-    report.add(Figure::new("listed signatures found", kept as f64 / CHECKS as f64, Target::AtLeast(1.0), note))?;
+    let note = "checks of the oldest generation";
+    report.add(Figure::new(
+        "share of listed signatures that are found",
+        kept as f64 / CHECKS as f64,
+        Target::AtLeast(1.0),
+        note,
+    ))?;
     // The first quarter of the day's signatures was reported twice.
     let truth = |at: usize| if (at as u64) < SPAM_SIGNATURES / DAYS / 4 { 2 } else { 1 };
     let over: u32 =
         verdicts[..CHECKS].iter().enumerate().map(|(at, verdict)| verdict.counts.report_count - truth(at)).sum();
-    let note = "where a quarter of all listed signatures were reported twice";
+    let note = "a quarter of all listed signatures was reported twice";
     report.add(Figure::new("mean over-count of claims", f64::from(over) / CHECKS as f64, Target::None, note))?;
     let mut totals = vec![0; CHECKS];
     engine.bulk_totals(&keys(BULK_FROM, CHECKS), &mut totals);
@@ -233,8 +246,13 @@ fn checks(report: &mut Report, engine: &Engine) -> io::Result<()> {
             }
         },
     );
-    let note = format!("batches of 64, {:.1} ns, first ring {:.1} ns", pair.subject_ns, pair.reference_ns);
-    report.add(Figure::new("checks through the engine / through the filter", pair.ratio, Target::AtLeast(0.7), note))
+    let note = format!("in batches of 64: {:.1} ns, spam ring alone {:.1} ns", pair.subject_ns, pair.reference_ns);
+    report.add(Figure::new(
+        "speed of checks through the engine / through the ring alone",
+        pair.ratio,
+        Target::AtLeast(0.7),
+        note,
+    ))
 }
 
 /// Measures the bytes per signature in the books.
@@ -253,13 +271,13 @@ fn space(report: &mut Report, engine: &Engine) -> io::Result<()> {
     let warnings = status.warnings();
     let rates = status.rings.iter().map(|ring| format!("{} {:.0} %", ring.name, ring.fill() * 100.0));
     let note = rates.collect::<Vec<_>>().join(", ");
-    report.add(Figure::new("rings that warn", warnings.len() as f64, Target::None, note))
+    report.add(Figure::new("rings with a warning", warnings.len() as f64, Target::None, note))
 }
 
 /// Measures the longest tick while a ring of 1 GiB changes generations.
 fn expiry(report: &mut Report) -> io::Result<()> {
     let mut ring = CountsRing::new(GIB / 64, bruit_filters::KeyId(1), 0).unwrap();
-    // Touches every page, because untouched pages would be cleared unrealistically fast.
+    // Touch every page, because untouched pages would be cleared unrealistically fast.
     for start in (0..16).map(|part| part << 30) {
         ring.insert_batch(&keys(start, 1 << 20));
     }
@@ -268,7 +286,7 @@ fn expiry(report: &mut Report) -> io::Result<()> {
         let ns = time(|| is_clear = ring.expire(lines as usize));
         (ns / 1e6, is_clear)
     };
-    for (name, lines) in [("of every second", TICK_LINES), ("when behind", BEHIND_LINES)] {
+    for (name, lines) in [("of one second", TICK_LINES), ("when behind", BEHIND_LINES)] {
         let mut longest = 0.0_f64;
         loop {
             let (ms, is_clear) = step(&mut ring, lines);
@@ -278,8 +296,8 @@ fn expiry(report: &mut Report) -> io::Result<()> {
             }
         }
         ring.advance();
-        let note = format!("a ring of 1 GiB, {lines} lines at a time");
-        report.add(Figure::new(format!("longest tick {name}, ms"), longest, Target::AtMost(10.0), note))?;
+        let note = format!("ring of 1 GiB, {lines} lines at a time");
+        report.add(Figure::new(format!("longest tick {name}, in ms"), longest, Target::AtMost(10.0), note))?;
     }
     Ok(())
 }
@@ -293,6 +311,6 @@ fn resident_kib(name: &str) -> u64 {
 
 /// Restarts the measurement of peak memory.
 fn reset_peak() {
-    // Ignore errors: without permission, the figure includes the peak of earlier benches and is visibly too high.
+    // Ignore errors. Without permission, the figure includes the peak of earlier benchmarks and is visibly too high.
     let _ = fs::write("/proc/self/clear_refs", "5");
 }

@@ -1,5 +1,5 @@
-//! Measurements of the exchange between servers: bytes sent, propagation time, speed of applying segments, and checks
-//! answered by two nodes.
+//! Measurements of the exchange between servers: bytes sent, time until a report is visible, speed of applying
+//! segments, and checks answered by two nodes.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -34,11 +34,11 @@ use crate::server::cluster::{self, ClusterConfig};
 
 /// Number of signatures in a full generation.
 const GENERATION: usize = 1_000_000;
-/// Number of signatures that a new node has to catch up with.
+/// Number of signatures that a new node has to receive.
 const CATCH_UP: usize = 10_000_000;
 /// Maximum number of entries in a segment.
 const ENTRIES: usize = 6_144;
-/// Number of reports per transport whose time to another node is measured.
+/// Number of reports sent to measure how long they take to reach another node, per transport.
 const REPORTS: usize = 50;
 /// Number of simulated networks.
 const SEEDS: u64 = 1_000;
@@ -53,7 +53,7 @@ pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
     networks(report)
 }
 
-/// Compares the bytes of a segment's signatures with the entropy of the changes that they make in the ring of listed
+/// Compares the bytes that segments need for their signatures with the entropy of the changes in the ring of listed
 /// signatures.
 fn sizes(report: &mut Report) -> io::Result<()> {
     let lines = staged_ring_lines_for_rate(GENERATION as u64, 7, 1e-6).expect("a valid size") as usize;
@@ -72,8 +72,8 @@ fn sizes(report: &mut Report) -> io::Result<()> {
         let mut highs: Vec<u64> = news.iter().map(|key| key.high()).collect();
         highs.sort_unstable();
         let bytes: usize = highs.chunks(ENTRIES).map(|part| segment(&signer, part, 1, NO_HASH).len()).sum();
-        let note = format!("{:.2} bytes a signature, including segment headers", bytes as f64 / new as f64);
-        let name = format!("segment bytes / entropy of the change, {growth} growth");
+        let note = format!("{:.2} bytes per signature, including segment headers", bytes as f64 / new as f64);
+        let name = format!("segment size / entropy of the change, {growth} growth");
         report.add(Figure::new(name, bytes as f64 * 8.0 / entropy, Target::AtMost(target), note))?;
     }
     Ok(())
@@ -103,7 +103,7 @@ fn segment_of(signer: &NodeKey, chain: Chain, highs: &[u64], sequence: u64, prev
     Segment { realm, chain, sequence, previous, encoding, entries, payload: &payload }.sign(signer)
 }
 
-/// Measures how fast a new node receives ten million signatures, in the chains of all live generations, and verifies,
+/// Measures how fast a new node processes ten million signatures, in the chains of all live generations. It verifies,
 /// journals and applies them as a link does.
 fn catching_up(report: &mut Report) -> io::Result<()> {
     let signer = NodeKey::generate([2; 32]);
@@ -123,12 +123,12 @@ fn catching_up(report: &mut Report) -> io::Result<()> {
     }
     let seconds = begin.elapsed().as_secs_f64();
     let listed = store.check(|engine| keys(0, 1_000).iter().all(|key| !engine.spam().entry(key).listed.is_empty()));
-    assert!(listed, "all of them are listed");
+    assert!(listed, "all signatures are listed");
     let bytes: usize = logs.iter().map(|(_, log, _)| log.len()).sum();
     let segments: u64 = logs.iter().map(|(_, _, sequence)| sequence).sum();
-    let note = format!("{} MB in {segments} segments, verified, on disk, applied", bytes / 1_000_000);
-    report.add(Figure::new("seconds to catch up with 10,000,000 signatures", seconds, Target::None, note))?;
-    let note = format!("of {ENTRIES} signatures each: {:.1} M signatures/s", CATCH_UP as f64 / seconds / 1e6);
+    let note = format!("{} MB in {segments} segments, verified, journaled and applied", bytes / 1_000_000);
+    report.add(Figure::new("seconds until a new node has 10,000,000 signatures", seconds, Target::None, note))?;
+    let note = format!("{ENTRIES} signatures per segment, {:.1} M signatures/s", CATCH_UP as f64 / seconds / 1e6);
     report.add(Figure::new("segments applied per second", segments as f64 / seconds, Target::None, note))
 }
 
@@ -180,7 +180,8 @@ fn hear(store: &Clearinghouse, signer: &NodeKey) {
     }
 }
 
-/// Measures the time from the acknowledgement of a report at one node until another node reports the signature as spam.
+/// Measures the time from the acknowledgement of a report at one node until another node answers that the signature is
+/// spam.
 fn latencies(report: &mut Report) -> io::Result<()> {
     let folder = tempfile::tempdir()?;
     let nodes = Nodes::over_https(folder.path())?;
@@ -189,7 +190,7 @@ fn latencies(report: &mut Report) -> io::Result<()> {
     let folder = tempfile::tempdir()?;
     match Broker::start(folder.path()) {
         Ok(broker) => latency(report, "NATS", &Nodes::over_nats(folder.path(), &broker)?),
-        Err(_) => report.missing("seconds from report to visible, NATS", "none", "nats-server"),
+        Err(_) => report.missing("seconds until a report is visible on another node, NATS", "none", "nats-server"),
     }
 }
 
@@ -210,8 +211,13 @@ fn latency(report: &mut Report, transport: &str, nodes: &Nodes) -> io::Result<()
     }
     seconds.sort_by(f64::total_cmp);
     for (name, at) in [("p50", REPORTS / 2), ("p99", REPORTS * 99 / 100)] {
-        let name = format!("seconds from report to visible on another node, {transport}, {name}");
-        report.add(Figure::new(name, seconds[at], Target::None, format!("{REPORTS} reports, one after the other")))?;
+        let name = format!("seconds until a report is visible on another node, {transport}, {name}");
+        report.add(Figure::new(
+            name,
+            seconds[at],
+            Target::None,
+            format!("{REPORTS} reports, sent one after the other"),
+        ))?;
     }
     Ok(())
 }
@@ -221,7 +227,7 @@ fn subject(number: u64) -> Subject {
     Subject { signatures: vec![signature], ..Subject::default() }
 }
 
-/// Two servers of one realm in this process.
+/// Two servers of one realm, running in this process.
 struct Nodes {
     servers: Vec<Server>,
 }
@@ -280,7 +286,7 @@ fn found(folders: &[PathBuf; 2]) -> io::Result<Vec<String>> {
     Ok(keys)
 }
 
-/// Returns the configuration of the listen address of node number `own`.
+/// Returns the configuration of the address on which node number `own` listens.
 fn listening(addresses: &[SocketAddr], own: usize) -> String {
     format!("[federation]\nlisten = \"{}\"\n", addresses[own])
 }
@@ -293,7 +299,7 @@ fn peer(addresses: &[SocketAddr], other: usize, key: &str) -> String {
     )
 }
 
-/// Starts a small server that serves only HTTP.
+/// Starts a small server that listens only for HTTP.
 fn serve(folder: &Path, first: &str, more: &str) -> io::Result<Server> {
     let silent = "[razor]\nlisten = []\n[dcc]\nlisten = []\n[pyzor]\nlisten = []\n[fuzzy]\nlisten = []\n";
     let text = format!("{first}memory = \"16MiB\"\n{silent}[http]\nlisten = \"127.0.0.1:0\"\n{more}");
@@ -344,7 +350,7 @@ fn cluster_checks(report: &mut Report) -> io::Result<()> {
     cluster::figure(report, &alone, &ClusterConfig { folders: [a, b], texts })
 }
 
-/// Simulates networks with faults, and counts the networks whose counts are wrong after all faults have ended.
+/// Simulates networks with faults, and returns how many have wrong counts after all faults have ended.
 fn networks(report: &mut Report) -> io::Result<()> {
     let (mut failed, mut all) = (0, bruit_federation::simulation::Summary::default());
     let begin = Instant::now();
@@ -367,5 +373,10 @@ fn networks(report: &mut Report) -> io::Result<()> {
         all.disks_lost,
         begin.elapsed().as_secs_f64(),
     );
-    report.add(Figure::new("networks that count wrongly after healing", f64::from(failed), Target::AtMost(0.0), note))
+    report.add(Figure::new(
+        "networks with wrong counts after all faults have ended",
+        f64::from(failed),
+        Target::AtMost(0.0),
+        note,
+    ))
 }

@@ -1,4 +1,5 @@
-//! Flow counters: counting speed and accuracy of the estimates, compared with a refined counting filter.
+//! Benchmarks of flow counters: the speed of counting, and the accuracy of estimates compared with a refined counting
+//! filter.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -21,12 +22,12 @@ use crate::timing::compare;
 const LINE_BYTES: u64 = 64;
 const BATCH: usize = 1024;
 
-/// Number of flows in the traffic: Zipf's law, exponent 1.
+/// Number of flows in the traffic. Their packets follow Zipf's law with exponent 1.
 const FLOWS: u32 = 100_000;
 const PACKETS: u64 = 10_000_000;
 /// Memory sizes in bytes.
 const MEMORIES: [u64; 4] = [512 << 10, 1 << 20, 4 << 20, 16 << 20];
-/// Width of the cells of the textbook counting filter: the maximum, with counts up to 65,535.
+/// Width of the cells in the textbook counting filter: the maximum, for counts up to 65,535.
 const CELL_BITS: u32 = 16;
 const CELL_HASHES: u32 = 4;
 
@@ -42,7 +43,7 @@ pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
     MEMORIES.iter().try_for_each(|&bytes| accuracy(report, &ranks, &truth, bytes))
 }
 
-/// Compares the time that `bruit-lab flows` takes with the time to read the same file without decoding frames.
+/// Compares the time of `bruit-lab flows` with the time to read the same file without decoding frames.
 fn speed(report: &mut Report) -> io::Result<()> {
     let file = tempfile::NamedTempFile::new()?;
     let traffic =
@@ -53,14 +54,14 @@ fn speed(report: &mut Report) -> io::Result<()> {
         let megabytes =
             |ns: f64| file.as_file().metadata().map(|file| file.len() as f64 / ns / CAPTURE_PACKETS as f64 * 1e3);
         let note = format!(
-            "{:.0} ns a packet, {:.0} MB/s; reading alone {:.0} ns, {:.0} MB/s",
+            "{:.0} ns per packet, {:.0} MB/s; reading alone {:.0} ns, {:.0} MB/s",
             pair.subject_ns,
             megabytes(pair.subject_ns)?,
             pair.reference_ns,
             megabytes(pair.reference_ns)?
         );
         report.add(Figure::new(
-            format!("flows: {name} counted / capture read"),
+            format!("flows: speed of counting {name} / speed of reading the capture"),
             pair.ratio,
             Target::AtLeast(0.3),
             note,
@@ -70,7 +71,7 @@ fn speed(report: &mut Report) -> io::Result<()> {
 }
 
 fn read(path: &Path) -> u64 {
-    let mut capture = Capture::open(File::open(path).expect("the file is there")).expect("a capture");
+    let mut capture = Capture::open(File::open(path).expect("the file exists")).expect("a capture");
     let mut bytes = 0;
     while let Some(frame) = capture.next_frame().expect("a whole capture") {
         bytes += frame.bytes.len() as u64;
@@ -82,7 +83,7 @@ fn count(path: &Path, key: Key) -> u64 {
     let identity_bytes_max = key.identity_bytes_max();
     let settings = Settings { memory_bytes: 64 << 20, identity_bytes_max, shape: Shape::default(), exact_flows: 0 };
     let mut counter = FlowCounter::new(&settings, [7; 16], 1);
-    let mut capture = Capture::open(File::open(path).expect("the file is there")).expect("a capture");
+    let mut capture = Capture::open(File::open(path).expect("the file exists")).expect("a capture");
     let mut identity = Identity::default();
     while let Some(frame) = capture.next_frame().expect("a whole capture") {
         if let Ok(packet) = decode(&frame) {
@@ -93,7 +94,7 @@ fn count(path: &Path, key: Key) -> u64 {
     counter.counted().packets()
 }
 
-/// Measures the errors of estimates, and of counts in the same number of bytes, by flow size.
+/// Measures, by flow size, the errors of estimates, and those of counts in the same number of bytes.
 fn accuracy(report: &mut Report, ranks: &[u32], truth: &[u64], bytes: u64) -> io::Result<()> {
     let filter = filled(ranks, bytes);
     let estimator = filter.estimator();
@@ -128,7 +129,7 @@ fn accuracy(report: &mut Report, ranks: &[u32], truth: &[u64], bytes: u64) -> io
     }
     let rates: Vec<_> = estimator.false_positive_rates().map(|rate| format!("{rate:.3}")).collect();
     let first = estimator.false_positive_rates().next().unwrap_or(0.0);
-    let name = format!("flows: groups hit by chance in {} KiB, first resolution", bytes >> 10);
+    let name = format!("flows: share of groups hit by chance, first resolution of {} KiB", bytes >> 10);
     report.add(Figure::new(name, first, Target::None, format!("all resolutions: {}", rates.join(" "))))
 }
 

@@ -1,4 +1,4 @@
-//! Keys for the benches, generated before the clock starts.
+//! Keys for the benchmarks, generated before the clock starts.
 
 use bruit_filters::Fingerprint;
 
@@ -10,7 +10,7 @@ pub(crate) fn mixed(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Returns key number `i`, in the narrow form that new realms use.
+/// Returns key number `i`, as a narrow key as in new realms.
 pub(crate) fn key(i: u64) -> Fingerprint {
     Fingerprint::narrow(mixed(i))
 }
@@ -20,14 +20,14 @@ pub(crate) fn keys(start: u64, count: usize) -> Vec<Fingerprint> {
     (start..start + count as u64).map(key).collect()
 }
 
-/// Returns a number in 0..1.
+/// Returns random number `i`, from 0 (inclusive) to 1 (exclusive).
 fn uniform(i: u64) -> f64 {
     (mixed(i) >> 11) as f64 / (1u64 << 53) as f64
 }
 
 /// Draws `events` key numbers from 0..`universe` by Zipf's law with exponent 1, using `seed`.
 pub(crate) fn zipf(universe: u64, events: usize, seed: u64) -> Vec<u64> {
-    // Inverts the continuous law: ln(x) is uniform on [0, ln(universe + 1)).
+    // Invert the continuous law: ln(x) is uniform on [0, ln(universe + 1)).
     let top = ((universe + 1) as f64).ln();
     (0..events as u64).map(|i| ((uniform(i ^ seed << 48) * top).exp() as u64).clamp(1, universe) - 1).collect()
 }

@@ -1,4 +1,4 @@
-//! Mail for measurements, from a local corpus or from the tests.
+//! Mail to measure with, from a local corpus or from the tests.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -6,13 +6,13 @@ use std::{env, fs, io};
 /// Variable that names the folder of real mail.
 const CORPUS: &str = "BRUIT_CORPUS";
 
-/// Messages and their source.
+/// Messages, and where they are from.
 pub(crate) struct Mail {
     pub(crate) messages: Vec<Vec<u8>>,
     pub(crate) origin: String,
 }
 
-/// Reads all messages below the folder in `BRUIT_CORPUS`, or the messages of the tests.
+/// Reads all messages below the folder that `BRUIT_CORPUS` names; without it, the messages of the tests.
 pub(crate) fn read() -> io::Result<Mail> {
     let corpus = corpus();
     let folder = corpus.clone().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata"));
@@ -24,7 +24,7 @@ pub(crate) fn read() -> io::Result<Mail> {
     Ok(Mail { origin: format!("{} messages {whose}", messages.len()), messages })
 }
 
-/// Returns the folder in `BRUIT_CORPUS`.
+/// Returns the folder that `BRUIT_CORPUS` names.
 pub(crate) fn corpus() -> Option<PathBuf> {
     env::var_os(CORPUS).map(PathBuf::from)
 }

@@ -1,6 +1,7 @@
 //! Prints the project's figures, each with its target and whether it is met.
 //!
-//! Speeds are ratios to a memory reference or a peer in the same run, so that they are comparable between machines.
+//! Speeds are relative to a memory operation or a peer measured in the same run, so that they are comparable between
+//! machines.
 
 mod attribution;
 mod counts;
@@ -39,7 +40,7 @@ struct Arguments {
     /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
-    /// Run the echo server used as a reference, with replies of this many bytes.
+    /// Run the echo server that serves as a reference, with replies of this many bytes.
     #[arg(long, hide = true, exclusive = true)]
     echo: Option<usize>,
 }

@@ -1,5 +1,5 @@
-//! Maps: bits per key, the rate at which absent keys get a value, and the time of lookups in units of one random line
-//! read.
+//! Benchmarks of maps: bits per key, the rate at which absent keys get a value, and the time of lookups relative to a
+//! random line read.
 
 use std::io;
 
@@ -18,7 +18,7 @@ use crate::timing::{compare, time};
 
 /// Number of keys in the maps whose space is measured.
 const KEYS: usize = 1_000_000;
-/// Number of keys in the smaller map whose lookups are timed. With 8 bits per key, it fits in the last-level cache of
+/// Number of keys in the smaller map used to time lookups. With 8 bits per key, it fits in the last-level cache of
 /// large machines.
 const CACHED_KEYS: usize = 10_000_000;
 /// Number of keys in the larger map, which does not fit in that cache.
@@ -27,7 +27,7 @@ const MANY_KEYS: usize = 50_000_000;
 const OPERATIONS: usize = 1_000_000;
 /// Number of absent keys that are looked up.
 const ABSENT: usize = 10_000_000;
-/// Size of the live owner table that the static table is compared with.
+/// Size of the live owner table, with which the static table is compared.
 const OWNER_TABLE_BYTES: usize = 4 << 20;
 const OWNER_FEATURES: usize = 48;
 
@@ -77,7 +77,7 @@ fn ribbon_space(report: &mut Report, bits: MapBits) -> io::Result<()> {
     report.add(Figure::new(name, ratio, Target::AtMost(1.01), note))
 }
 
-/// Returns the number of stored keys with a wrong value, which must be 0.
+/// Returns the number of stored keys that have a wrong value. It must be 0.
 fn wrong_answers(entries: &[Entry], get_batch: impl Fn(&[Fingerprint], &mut [Option<u32>])) -> usize {
     let keys: Vec<Fingerprint> = entries.iter().map(|entry| entry.0).collect();
     let mut values = vec![None; keys.len()];
@@ -134,7 +134,7 @@ fn per_key(bits: u64) -> f64 {
     bits as f64 / KEYS as f64
 }
 
-/// Compares a static table of owners with the live one at its capacity.
+/// Compares a static table of owners with the live table when it is full.
 fn owners(report: &mut Report) -> io::Result<()> {
     let mut table = OwnerTable::with_bytes(OWNER_TABLE_BYTES).unwrap();
     let features = keys(0, table.capacity() as usize);
@@ -147,10 +147,11 @@ fn owners(report: &mut Report) -> io::Result<()> {
     }
     let count = entries.len() as f64;
     let owner_bits = (entries.len() / OWNER_FEATURES).next_power_of_two().ilog2();
-    // Values include the part of the text, as in the live table; the number of check bits is the same.
+    // As in the live table, values include the part of the text. The number of check bits is the same, too.
     let map = RibbonMap::build(entries, bits(owner_bits + 2, 8), KeyId(0)).expect("distinct features");
     let live = table.bytes() as f64 * 8.0 / count;
-    let note = format!("{} bits of owner and part, 8 check bits; the live table takes {live:.2}", owner_bits + 2);
+    let note =
+        format!("{} bits for owner and part, 8 check bits; live table: {live:.2} bits per feature", owner_bits + 2);
     report.add(Figure::new(
         "static table of owners, bits per feature",
         map.total_bits() as f64 / count,
@@ -165,7 +166,7 @@ fn look_ups(report: &mut Report, keys: usize, bits: MapBits, target: Target) -> 
     let buffer = Buffer::new((map.total_bits() as usize / 8).next_multiple_of(64));
     let (mut found, mut values) = (vec![false; OPERATIONS], vec![None; OPERATIONS]);
     let name = format!(
-        "batched look-ups, {} value and {} check bits, {keys} keys / random line reads of as many bytes",
+        "batched lookups ({} value and {} check bits, {keys} keys) / random line reads in as many bytes",
         bits.value(),
         bits.check()
     );
@@ -177,15 +178,15 @@ fn look_ups(report: &mut Report, keys: usize, bits: MapBits, target: Target) -> 
     report.add(figure(&name, pair, target))
 }
 
-/// Returns half present and half absent keys in random order, so that branches cannot be predicted.
+/// Returns keys of which half are present, in random order, so that branches cannot be predicted.
 fn mixed_keys(stored: u64) -> Vec<Fingerprint> {
     let draw = |i: u64| mixed(i ^ 0x5eed << 32);
     let one = |i| if draw(i) & 1 == 0 { key(draw(i) % stored) } else { key(1 << 60 | i) };
     (0..OPERATIONS as u64).map(one).collect()
 }
 
-/// Measures the space and the lookups of a published crate. Looks up one key at a time, because the crate has no batch
-/// functions.
+/// Measures the space and the lookups of a published crate. Keys are looked up one at a time, because the crate has no
+/// batch functions.
 fn peer(report: &mut Report) -> io::Result<()> {
     let stored: Vec<u64> = (0..CACHED_KEYS as u64).map(|i| key(i).high()).collect();
     let filter = BinaryFuse8::try_from(stored.as_slice()).expect("distinct keys");
@@ -199,5 +200,5 @@ fn peer(report: &mut Report) -> io::Result<()> {
         || hashes.iter().filter(|hash| filter.contains(hash)).count(),
     );
     report.add(Figure::new("peer: xorf BinaryFuse8, bits per key / 8", bits_per_key / 8.0, Target::None, ""))?;
-    report.add(figure("peer: xorf BinaryFuse8 look-ups / line reads", look_ups, Target::None))
+    report.add(figure("peer: xorf BinaryFuse8 lookups / line reads", look_ups, Target::None))
 }

@@ -1,4 +1,4 @@
-//! Checks, inserts and space of the live filter, compared with published crates.
+//! Benchmarks of the live filter: checks, inserts and space, compared with published crates.
 
 use std::io;
 
@@ -14,11 +14,11 @@ use crate::memory::Buffer;
 use crate::report::{Figure, Report, Target};
 use crate::timing::{Pair, compare};
 
-/// Size of the filter, larger than the last-level cache of common machines.
+/// Size of the filter. It is larger than the last-level cache of common machines.
 const FILTER_BYTES: usize = 192 << 20;
 /// Number of operations per timed round.
 const OPERATIONS: usize = 1_000_000;
-/// Number of keys in the peers, at about ten bits each.
+/// Number of keys in the peers' filters, with about ten bits each.
 const PEER_KEYS: usize = FILTER_BYTES * 8 / 10;
 
 pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
@@ -28,7 +28,7 @@ pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
         filter.insert_batch(&keys(start as u64, OPERATIONS));
     }
     let mut buffer = Buffer::new(FILTER_BYTES);
-    // Half of the keys are present, in random order, so that branches cannot be predicted.
+    // Half of the keys are present. They are in random order, so that branches cannot be predicted.
     let asked: Vec<Fingerprint> = (0..OPERATIONS as u64).map(|i| mixed_key(i, PEER_KEYS as u64)).collect();
     let mut found = vec![false; OPERATIONS];
 
@@ -40,7 +40,11 @@ pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
     let batched = compare(OPERATIONS, one_by_one, || filter.contains_batch(&asked, &mut found));
     report.add(figure("batched checks / checks one by one", batched, Target::None))?;
     let levels = compare(OPERATIONS, || buffer.read_lines_through_first_level(&asked), || buffer.read_lines(&asked));
-    report.add(figure("line reads through the second-level cache / through the first", levels, Target::None))?;
+    report.add(figure(
+        "line reads through the second-level cache / through the first-level cache",
+        levels,
+        Target::None,
+    ))?;
     peers(report, &mut buffer, &asked)
 }
 
@@ -68,7 +72,7 @@ fn peers(report: &mut Report, buffer: &mut Buffer, asked: &[Fingerprint]) -> io:
     let contains = |filter: &BloomFilter, hash| filter.contains_hash(hash);
     peer(report, "fastbloom", (buffer, asked), &hashes, classical, contains, |filter, hash| filter.insert_hash(hash))?;
 
-    // The filter is static, so inserts are not measured. It has only a tenth of the keys, because building is slow.
+    // This filter is static, so inserts are not measured. It has only a tenth of the keys, because building it is slow.
     let fuse_keys: Vec<u64> = stored().take(PEER_KEYS / 10).collect();
     let filter = BinaryFuse8::try_from(fuse_keys.as_slice()).expect("distinct keys");
     let small = Buffer::new(filter.len().next_multiple_of(64));
@@ -77,7 +81,7 @@ fn peers(report: &mut Report, buffer: &mut Buffer, asked: &[Fingerprint]) -> io:
     report.add(figure("peer: xorf BinaryFuse8 checks / line reads (read-only filter)", checks, Target::None))
 }
 
-/// Measures checks and inserts of one crate, relative to reading `asked` lines.
+/// Measures checks and inserts of one crate, relative to line reads for the keys in `asked`.
 fn peer<F>(
     report: &mut Report,
     name: &str,
@@ -95,7 +99,7 @@ fn peer<F>(
     report.add(figure(&format!("peer: {name} inserts / line read-modify-writes"), inserts, Target::None))
 }
 
-/// Measures the bits per key of a filter sized for a rate, divided by log2(1/f) of its measured rate f.
+/// Measures the bits per key of a filter sized for a rate, divided by log2(1/f), where f is the measured rate.
 pub(crate) fn space(report: &mut Report) -> io::Result<()> {
     const KEYS: usize = 8_000_000;
     for (rate, target, absent) in [(1e-2, 1.49, 20_000_000), (1e-3, 1.55, 100_000_000)] {
@@ -103,7 +107,7 @@ pub(crate) fn space(report: &mut Report) -> io::Result<()> {
         let mut filter = OneLineFilter::from_plan(&plan, KeyId(0)).unwrap();
         filter.insert_batch(&keys(0, KEYS));
         let measured = false_positives(&filter, absent) as f64 / absent as f64;
-        let note = format!("{:.2} bits, k = {}, measured rate {measured:.3e}", plan.bits_per_key, plan.hashes);
+        let note = format!("{:.2} bits per key, k = {}, measured rate {measured:.3e}", plan.bits_per_key, plan.hashes);
         let ratio = plan.bits_per_key / (1.0 / measured).log2();
         report.add(Figure::new(
             format!("bits per key / log2(1/f), f = {rate}"),

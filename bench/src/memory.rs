@@ -1,26 +1,27 @@
-//! The memory operations that filters are compared with: random line reads, random line read-modify-writes, and memcpy.
+//! The memory operations with which filters are compared: random line reads, random line read-modify-writes, and
+//! memcpy.
 //!
-//! The loops are the fastest found on the machine of docs/benchmarks.md: 64 lines in flight, prefetched into the
-//! second-level cache. Prefetching into the first level, the usual choice, is measured for comparison.
+//! The loops are the fastest that were found on the machine of docs/benchmarks.md: 64 lines in flight, prefetched into
+//! the second-level cache. Prefetching into the first-level cache is the usual choice, and is measured for comparison.
 
 use bruit_filters::Fingerprint;
 use memmap2::MmapMut;
 
 const IN_FLIGHT: usize = 64;
 
-/// Cache levels of a prefetch, as numbered by the x86-64 hints T0 and T1.
+/// Cache level into which a line is prefetched, as in the x86-64 hints T0 and T1.
 const FIRST_LEVEL: i32 = 3;
 const SECOND_LEVEL: i32 = 2;
 
 type Line = [u64; 8];
 
-/// A buffer on huge pages.
+/// A buffer in huge pages.
 pub(crate) struct Buffer(MmapMut);
 
 impl Buffer {
-    /// Allocates `bytes` zeroed bytes, with all pages present.
+    /// Allocates `bytes` zeroed bytes, and touches all pages.
     pub(crate) fn new(bytes: usize) -> Self {
-        let mut map = MmapMut::map_anon(bytes).expect("the bench machine has the memory");
+        let mut map = MmapMut::map_anon(bytes).expect("the machine has enough memory");
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
         map.fill(1);
@@ -102,7 +103,7 @@ fn line_at(lines: &[Line], key: Fingerprint) -> &Line {
 #[expect(unsafe_code, reason = "prefetching needs an intrinsic")]
 fn prefetch<const LEVEL: i32>(line: &Line) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing and cannot fault; SSE is part of every x86-64.
+    // SAFETY: a prefetch reads nothing and cannot fault. Every x86-64 processor has SSE.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<LEVEL>(std::ptr::from_ref(line).cast());
     }

@@ -1,4 +1,4 @@
-//! Merging, relative to the speed of memcpy.
+//! Benchmarks of merging, relative to the speed of memcpy.
 
 use std::io;
 
@@ -28,7 +28,7 @@ pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
         let or = compare(BYTES, &mut memcpy, || ours.merge(&theirs));
         report.add(speed_figure("merge by OR / memcpy", or, Target::AtLeast(0.80)))?;
         drop(theirs);
-        // Each of the eight sources has an eighth of the size, so that the same number of bytes is read.
+        // Each of the eight sources has an eighth of the size, so that as many bytes are read as by memcpy.
         let small = |i: u64| {
             let mut filter = OneLineFilter::new(LINES / 8, 6, 48, KeyId(0)).unwrap();
             filter.insert_batch(&keys(i << 40, 1_000_000));
@@ -41,7 +41,7 @@ pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
         report.add(speed_figure("merge of eight by OR in one pass / memcpy", eight, Target::None))?;
     }
     for (bits, target) in [(8, 0.80), (4, 0.75)] {
-        // Write every page: untouched pages would all map to the same page of zeros, which is in the cache.
+        // Write every page. Untouched pages would all map to the same page of zeros, which is in the cache.
         let cells = || {
             let mut cells = PackedCells::new((BYTES * 8 / bits) as u64, bits as u32).expect("a valid size");
             (0..cells.len()).step_by(1021).for_each(|i| cells.set(i, (i % 16) as u32));
@@ -58,7 +58,7 @@ pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
     one_line_counts(report, &mut memcpy)
 }
 
-/// Measures merging into a new copy each time, because repeated merging would leave only large counts.
+/// Measures merging. Each merge has a new copy as its target, because repeated merging would leave only large counts.
 fn one_line_counts(report: &mut Report, memcpy: &mut impl FnMut()) -> io::Result<()> {
     const SHARE: usize = 8;
     let lines = LINES / SHARE;

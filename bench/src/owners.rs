@@ -1,4 +1,5 @@
-//! The owner table at a load of 0.95: bytes per owner, lookups in units of one random line read, and inserts.
+//! Benchmarks of the owner table at a load of 0.95: bytes per owner, lookups relative to random line reads, and
+//! inserts.
 
 use std::io;
 
@@ -12,15 +13,16 @@ use crate::memory::Buffer;
 use crate::report::{Figure, Report, Target};
 use crate::timing::{compare, time};
 
-/// Size of the larger table, in bytes. It exceeds the last-level cache, but owners of 48 features can still fill it.
+/// Size of the larger table, in bytes. It exceeds the last-level cache, but can still be filled by owners with 48
+/// features.
 const TABLE_BYTES: usize = 144 << 20;
-/// Size of the table for owners of 32 features.
+/// Size of the table for owners with 32 features.
 const SMALL_TABLE_BYTES: usize = 96 << 20;
 /// Number of features per owner in the larger table.
 const FEATURES: usize = 48;
 /// Number of lookups per timed round.
 const OPERATIONS: usize = 600_000;
-/// Number of features of a message, looked up together: the mean for ham in the near-replica study.
+/// Number of features of a message, which are looked up together. It is the mean for ham in the near-replica study.
 const MESSAGE_FEATURES: usize = 300;
 
 pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
@@ -47,7 +49,7 @@ fn space(report: &mut Report, bytes: usize, features: usize, target: f64) -> io:
         ns / stored as f64,
         table.kicks() as f64 / stored as f64,
     );
-    let name = format!("owner table, bytes per owner of {features} features");
+    let name = format!("owner table, bytes per owner with {features} features");
     report.add(Figure::new(name, per_feature * features as f64, Target::AtMost(target), note))?;
     Ok((table, stored))
 }
@@ -65,7 +67,7 @@ fn look_ups(report: &mut Report, table: &OwnerTable, stored: u64) -> io::Result<
         (0..(OPERATIONS / FEATURES) as u64).flat_map(|i| keys(mixed(i) % owners * FEATURES as u64, FEATURES)).collect();
     for (which, asked) in [("absent", keys(1 << 60, OPERATIONS)), ("stored", present)] {
         let pair = compare(OPERATIONS, || buffer.read_lines(&asked), || vote(table, &asked));
-        let name = format!("batched look-ups of {which} features / random line reads, of one line each");
+        let name = format!("batched lookups of {which} features / random reads of one line");
         report.add(figure(&name, pair, Target::None))?;
         if which == "absent" {
             let rate = vote(table, &asked) as f64 / OPERATIONS as f64;
@@ -76,7 +78,7 @@ fn look_ups(report: &mut Report, table: &OwnerTable, stored: u64) -> io::Result<
     Ok(())
 }
 
-/// Looks up `asked`, one message's features at a time. Returns the total number of votes.
+/// Looks up `asked`, the features of one message at a time. Returns the total number of votes.
 fn vote(table: &OwnerTable, asked: &[Fingerprint]) -> u64 {
     let mut votes = Votes::new();
     let messages = asked.chunks(MESSAGE_FEATURES);
@@ -88,18 +90,18 @@ fn vote(table: &OwnerTable, asked: &[Fingerprint]) -> u64 {
         .sum()
 }
 
-/// Measures inserts into a full table whose oldest tenth has expired, as in production, and then into an overfull
-/// table.
+/// Measures inserts into a full table whose oldest tenth has expired, as in production. Then measures inserts into an
+/// overfull table.
 fn inserts(report: &mut Report, mut table: OwnerTable, stored: u64) -> io::Result<()> {
     let live = table.live();
     let expired = (live.end.number() - live.start.number()) / 10;
     table.expire_before(Owner::from_number(live.start.number() + expired));
     let new = texts(1 << 61, stored as usize / 10, FEATURES);
-    report.add(insert(&mut table, &new, "inserts over expired features, ns each"))?;
+    report.add(insert(&mut table, &new, "ns per insert, over expired features"))?;
     let beyond = texts(1 << 62, stored as usize / 5, FEATURES);
     let (fill, measured) = beyond.split_at(beyond.len() / 2);
     insert(&mut table, fill, "");
-    report.add(insert(&mut table, measured, "inserts into an over-full table, ns each"))
+    report.add(insert(&mut table, measured, "ns per insert, into an overfull table"))
 }
 
 fn insert(table: &mut OwnerTable, features: &[Feature], name: &str) -> Figure {

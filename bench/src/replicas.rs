@@ -1,7 +1,8 @@
-//! Near replicas of real spam: the share that is recognised, and the share of good mail that is mistaken for a replica.
+//! Benchmarks of near replicas of real spam: the share that is recognised, and the share of good mail that is mistaken
+//! for a replica.
 //!
 //! `BRUIT_REPLICAS` names a folder of altered copies of the mail in `BRUIT_CORPUS`. `docs/near-replicas.md` describes
-//! its files. Queries use the same index as a server.
+//! the files. Queries use the same index as in a server.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -18,17 +19,17 @@ use serde_json::Value;
 use crate::mail;
 use crate::report::{Figure, Report, Target};
 
-/// Variable that names the folder of the benchmark.
+/// Environment variable that names the folder of the benchmark.
 const REPLICAS: &str = "BRUIT_REPLICAS";
 
-/// Number of keys that the figures are averaged over. The key of the realm determines the features that a report
-/// stores.
+/// Number of realm keys over which the figures are averaged. The realm's key determines which features a report stores.
 const KEYS: u8 = 8;
 
 /// Messages with fewer words than this are counted separately.
 const SHORT_WORDS: usize = 50;
 
-/// Classes of attacks: the initial letter of their names, a description, and the minimum share of replicas to be found.
+/// Classes of attacks. Each has the first letter of its attacks' names, a description, and the minimum share of
+/// replicas to be found.
 const CLASSES: [(&str, &str, f64); 8] = [
     ("a", "random addition", 0.99),
     ("b", "dictionary substitution", 0.96),
@@ -40,7 +41,7 @@ const CLASSES: [(&str, &str, f64); 8] = [
     ("short bases", "all attacks on messages of fewer than 50 words", 0.90),
 ];
 
-/// Kinds of pairs that are not replicas, and the maximum share of each kind mistaken for replicas.
+/// Kinds of pairs that are not replicas. Each has the maximum share that may be mistaken for replicas.
 const PAIRS: [(&str, f64); 7] = [
     ("newsletter", 0.005),
     ("reply_quote", 0.10),
@@ -88,11 +89,11 @@ fn add(report: &mut Report, name: &str, runs: &[Run], target: Target, value: imp
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let (least, most) =
         values.iter().fold((f64::MAX, f64::MIN), |(least, most), &value| (least.min(value), most.max(value)));
-    let note = format!("mean of {} keys, {least:.4} to {most:.4}", runs.len());
+    let note = format!("mean over {} keys; range {least:.4} to {most:.4}", runs.len());
     report.add(Figure::new(name, mean, target, note))
 }
 
-/// Messages of the benchmark, as features.
+/// The features of the benchmark's messages.
 struct Bench {
     features: HashMap<String, Features>,
     reports: Vec<String>,
@@ -109,7 +110,7 @@ struct Bench {
 #[derive(Default)]
 struct Counts(BTreeMap<String, (u64, u64)>);
 
-/// Results under one key.
+/// Results with one key.
 struct Run {
     found: Counts,
     pairs: Counts,
@@ -182,8 +183,8 @@ impl Bench {
         Run { found, pairs: self.run_pairs(&key), bytes: replicas.bytes() as f64 / owners.len() as f64, features }
     }
 
-    /// Repeats the run, ignoring the features that occur in at least two good messages. The two messages of a pair do
-    /// not count as good messages for that pair. Good mail is not queried in this run.
+    /// Repeats the run, but ignores the features that occur in two or more good messages. The two messages of a pair
+    /// are not counted as good mail for that pair. This run does not query good mail.
     fn run_knowing_ham(&self, key: FingerprintKey) -> Run {
         let mut seen: HashMap<u64, u32> = HashMap::new();
         for feature in self.ham.iter().flat_map(|name| self.features[name].all()) {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 pub(crate) enum Target {
     AtLeast(f64),
     AtMost(f64),
-    /// The figure has no target and is printed for comparison only.
+    /// No target: the figure is printed for comparison only.
     None,
 }
 

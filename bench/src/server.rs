@@ -1,8 +1,9 @@
-//! Measurements of a running `bruit serve`: the cost of a request, compared with an echo server and with servers that
-//! Bruit can replace.
+//! Measurements of a running `bruit serve`: the cost of a request, compared with an echo server and with the servers
+//! that Bruit can replace.
 //!
-//! The cost is the processor time of the server's process, so it hardly varies on a busy machine. The server and the
-//! load generator run on separate processors. The load generator expects an answer to every request, and decodes it.
+//! The cost is the processor time of the server's process, so it hardly varies even on a busy machine. The server and
+//! the load generator run on separate processors. The load generator expects an answer to every request, and decodes
+//! the answers.
 
 pub(crate) mod cluster;
 mod datagrams;
@@ -26,10 +27,10 @@ use process::Processors;
 use rounds::{Rounds, WINDOW};
 use subject::Subject;
 
-/// Signatures known to the server whose speed is measured.
+/// Signatures that the server knows while its speed is measured.
 const KNOWN: Known = Known { pyzor: 500_000, dcc: 200_000, texts: 30_000 };
-/// Memory budget, large enough to accept all reports of the benchmark in one day: a site may add a fifth of a
-/// generation per day.
+/// Memory budget. A site may add only a fifth of a generation per day, so the budget must be large enough for all
+/// reports of the benchmark.
 const MEMORY: &str = "4GiB";
 
 pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
@@ -41,20 +42,25 @@ pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
     fs::create_dir_all(&of_footprint)?;
     let subject = Subject::start(&processors, &of_speed, MEMORY, "")?;
     KNOWN.report_to(&subject, &rounds, |_, _| Ok(()))?;
-    let note = format!("{} bytes of disk; {KNOWN:?}; {} lost", subject.disk_bytes()?, rounds.lost.get());
+    let note = format!("{} bytes on disk; {KNOWN:?}; {} requests lost", subject.disk_bytes()?, rounds.lost.get());
     let resident = subject.server.resident_bytes()? as f64 / (1 << 20) as f64;
-    report.add(Figure::new(format!("resident memory of a server of {MEMORY}, MiB"), resident, Target::None, note))?;
+    report.add(Figure::new(
+        format!("resident memory of a server in MiB, with a budget of {MEMORY}"),
+        resident,
+        Target::None,
+        note,
+    ))?;
     let compare = |report: &mut _, cases: Vec<_>| speed::figures(report, &rounds, &processors, &subject, &cases);
     compare(report, speed::checks(KNOWN))?;
     razor::figures(report, &subject)?;
     peers::figures(report, &processors, folder.path(), &Baseline { subject: &subject, known: KNOWN, rounds: &rounds })?;
-    // Claims are measured last, because new texts displace old ones.
+    // Measure claims last, because new texts displace old ones.
     compare(report, speed::claims())?;
     drop(subject);
     footprint::figures(report, &rounds, &processors, &of_footprint)?;
     for (name, count) in [
-        ("requests to the server without an answer", &rounds.lost),
-        ("checks of reported signatures that were not known", &rounds.forgotten),
+        ("requests that the server did not answer", &rounds.lost),
+        ("checks of reported signatures that the server did not know", &rounds.forgotten),
     ] {
         let note = format!("of {} requests", rounds.requests.get());
         report.add(Figure::new(name, count.get() as f64, Target::AtMost(0.0), note))?;

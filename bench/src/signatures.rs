@@ -1,4 +1,4 @@
-//! The time to sign mail, compared with the time to parse it and with Pyzor's own code.
+//! Benchmarks of signing mail, compared with parsing it and with Pyzor's own code.
 
 use std::io::{self, Write as _};
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use crate::mail::{self, Mail};
 use crate::report::{Figure, Report, Target};
 use crate::timing::{compare, time};
 
-/// A script that digests the messages on its standard input and prints the CPU time used.
+/// A script that digests the messages on its standard input, and prints the CPU time that took.
 const PYZOR: &str = include_str!("pyzor.py");
 
 pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
@@ -36,8 +36,13 @@ fn add_ratio(name: &str, wanted: &Wanted, target: Target, mail: &Mail, report: &
     let parse = || mail.messages.iter().filter(|message| MessageParser::default().parse(*message).is_some()).count();
     let pair = compare(mail.messages.len(), parse, || sign_all(mail, wanted));
     let (parse_us, sign_us) = (pair.reference_ns / 1e3, pair.subject_ns / 1e3);
-    let note = format!("{sign_us:.1} µs a message, parsing {parse_us:.1} µs; {}", mail.origin);
-    report.add(Figure::new(format!("signing, scheme {name} / parsing by mail-parser"), pair.ratio, target, note))
+    let note = format!("{sign_us:.1} µs per message, parsing {parse_us:.1} µs; {}", mail.origin);
+    report.add(Figure::new(
+        format!("time of signing with scheme {name} / time of parsing with mail-parser"),
+        pair.ratio,
+        target,
+        note,
+    ))
 }
 
 fn sign_all(mail: &Mail, wanted: &Wanted) -> usize {
@@ -45,9 +50,9 @@ fn sign_all(mail: &Mail, wanted: &Wanted) -> usize {
     mail.messages.iter().map(|message| sign(message, wanted, &context).signatures.len()).sum()
 }
 
-/// Compares the CPU time of our digests with Pyzor's, on the same messages, with one process each.
+/// Compares the CPU time of our digests with that of Pyzor's, for the same messages. Each uses one process.
 fn pyzor(mail: &Mail, report: &mut Report) -> io::Result<()> {
-    let name = "digests of Pyzor, times faster than its own code";
+    let name = "Pyzor digests, times faster than Pyzor's own code";
     let Some(theirs) = pyzor_seconds(mail)? else {
         return report.missing(name, ">= 20", "needs the Debian package pyzor");
     };
@@ -55,7 +60,7 @@ fn pyzor(mail: &Mail, report: &mut Report) -> io::Result<()> {
     sign_all(mail, &wanted);
     let ours = (0..5).map(|_| time(|| sign_all(mail, &wanted))).fold(f64::MAX, f64::min) / 1e9;
     let rate = |seconds: f64| mail.messages.len() as f64 / seconds;
-    let note = format!("{:.0} and {:.0} messages a second; {}", rate(ours), rate(theirs), mail.origin);
+    let note = format!("{:.0} messages/s, Pyzor {:.0}; {}", rate(ours), rate(theirs), mail.origin);
     report.add(Figure::new(name, theirs / ours, Target::AtLeast(20.0), note))
 }
 
@@ -65,7 +70,7 @@ fn pyzor_seconds(mail: &Mail) -> io::Result<Option<f64>> {
     let Some(interpreter) = pyzor_interpreter() else { return Ok(None) };
     let mut child =
         Command::new(interpreter).args(["-c", PYZOR]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-    let mut input = child.stdin.take().ok_or_else(|| io::Error::other("no pipe to Python"))?;
+    let mut input = child.stdin.take().ok_or_else(|| io::Error::other("Python's standard input is not piped"))?;
     for message in &mail.messages {
         let length = u32::try_from(message.len()).map_err(io::Error::other)?;
         input.write_all(&length.to_be_bytes())?;
@@ -76,7 +81,7 @@ fn pyzor_seconds(mail: &Mail) -> io::Result<Option<f64>> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().parse().ok())
 }
 
-/// Returns the interpreter named in the first line of the program `pyzor`, which has Pyzor's module installed.
+/// Returns the interpreter that the first line of the program `pyzor` names. Pyzor's module is installed for it.
 fn pyzor_interpreter() -> Option<String> {
     let path = env::var_os("PATH")?;
     let program = env::split_paths(&path).map(|folder| folder.join("pyzor")).find(|program| program.is_file())?;

@@ -1,5 +1,5 @@
-//! The paper's simulation study: its speed compared with a plain loop over the library's filters, and its agreement
-//! with the paper.
+//! Benchmarks of the paper's simulation study: its speed, compared with a plain loop over the library's filters, and
+//! its agreement with the paper.
 
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -21,7 +21,7 @@ const SEED: u64 = 2006;
 /// The width of the paper's cells.
 const CELL_BITS: u32 = 6;
 
-/// Number of rounds of the study that are timed against one round of the plain loop.
+/// Number of rounds of the study that are timed, to be compared with one round of the plain loop.
 const ROUNDS: u64 = 20;
 
 /// Number of rounds of the full study.
@@ -30,7 +30,7 @@ const FULL_ROUNDS: u64 = 1000;
 pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
     let plain_ms = process_time(plain_round) / 1e6;
     let study_ms = process_time(|| study(ROUNDS, 1)) / 1e6 / ROUNDS as f64;
-    let note = format!("{study_ms:.1} ms of CPU a round, plain loop {plain_ms:.0} ms");
+    let note = format!("{study_ms:.1} ms of CPU per round, plain loop {plain_ms:.0} ms");
     let name = "simulation study, times faster than a plain loop over classical filters";
     report.add(Figure::new(name, plain_ms / study_ms, Target::AtLeast(10.0), note))?;
 
@@ -39,11 +39,11 @@ pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
     let full = study(FULL_ROUNDS, threads);
     let note = format!("8 experiments, {FULL_ROUNDS} rounds, {threads} threads");
     let seconds = start.elapsed().as_secs_f64();
-    report.add(Figure::new("full simulation study, seconds", seconds, Target::AtMost(60.0), note))?;
+    report.add(Figure::new("seconds for the full simulation study", seconds, Target::AtMost(60.0), note))?;
     agreement(&full, report)
 }
 
-/// Measures the distance of our means from the paper's means, in standard errors of the difference.
+/// Measures how far our means are from the paper's means, in standard errors of the difference.
 fn agreement(study: &Study, report: &mut Report) -> io::Result<()> {
     let distance = |figure: &paper::Figure| {
         let result = study.experiments.iter().find(|result| result.experiment == figure.experiment);
@@ -78,7 +78,7 @@ fn plain_round() -> usize {
         for &cells in experiment.sizes() {
             for hashes in HASHES {
                 let hash = UniversalHash::draw(cells, Prime::Paper, hashes, || random.next_u64());
-                let hash = hash.expect("there are cells and functions");
+                let hash = hash.expect("there is at least one cell and one function");
                 for extension in [Extension::Intuitive, Extension::Refined] {
                     let filter = CountingFilter::new(hash.clone(), extension, CELL_BITS);
                     let mut filter = filter.expect("6 bits are valid");
@@ -91,7 +91,7 @@ fn plain_round() -> usize {
     wrong
 }
 
-/// Returns every insertion of a round, in order.
+/// Returns all insertions of a round, in order.
 fn sequence(order: Order, keys: &[u64], counts: &[u32], random: &mut ChaCha8Rng) -> Vec<u64> {
     let pairs = || keys.iter().zip(counts);
     if order == Order::Rounds {

@@ -1,4 +1,4 @@
-//! Measurements of the cost of durability, and of the recovery time of a clearinghouse.
+//! Measurements of a clearinghouse's cost of durability and recovery time.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ use crate::report::{Figure, Report, Target};
 
 const START: Time = Time(4_000 * Realm::SPAM_EPOCH_SECONDS);
 /// Patterns of reports: number of threads, reports per submit, and submits in flight per thread. The first two are
-/// patterns of a listener's thread, which submits batches from `recvmmsg` without waiting. The third is that of clients
+/// those of a listener's thread, which submits batches from `recvmmsg` without waiting. The third is that of clients
 /// that wait for the answer to each report.
 const LOADS: [Load; 3] = [
     Load { threads: 1, at_once: 64, under_way: 2, target: Target::AtLeast(0.7) },
@@ -31,7 +31,7 @@ const REPORTS: u64 = 19_200;
 const ROUNDS: usize = 7;
 /// Number of events in the journal that is replayed.
 const REPLAYED: u64 = 10_000_000;
-/// Number of events per submit while the replayed journal is written.
+/// Number of events per submit when the journal to be replayed is written.
 const SUBMITTED: u64 = 1_000;
 
 #[derive(Clone, Copy)]
@@ -49,15 +49,15 @@ pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
 }
 
 fn open(directory: &Path, durability: Durability) -> Clearinghouse {
-    // Disables snapshots; their cost is measured with the engine.
+    // Disable snapshots. Their cost is measured with the engine.
     let options =
         Options { durability, snapshot_on_close: false, snapshot_after_bytes: u64::MAX, ..Options::default() };
-    // Twice the default budget, because the default accepts only some 300,000 new signatures per day from a site.
+    // Use twice the default budget. The default budget accepts only some 300,000 new signatures per day from a site.
     let found = || Founding::new([5; 16], 2 * BUDGET_DEFAULT, Policy::default(), START).expect("a valid budget");
     Clearinghouse::open_or_found(directory, &options, found, &mut |_| {}).expect("a valid directory")
 }
 
-/// Compares reports with a loop that makes the same number of appends and disk syncs.
+/// Compares durable reports with a loop that makes the same number of appends and disk syncs.
 fn durable_reports(report: &mut Report, folder: &Path) -> io::Result<()> {
     let store = open(&folder.join("reports"), Durability::Strict);
     let mut first = 0;
@@ -74,14 +74,16 @@ fn durable_reports(report: &mut Report, folder: &Path) -> io::Result<()> {
             per_record.push(REPORTS as f64 / records as f64);
         }
         let Load { threads, at_once, under_way, target } = load;
-        let name = format!("durable reports / append + fdatasync, {threads} x {under_way} x {at_once}");
+        let name = format!(
+            "durable reports / append + fdatasync: {threads} threads x {under_way} submits x {at_once} reports"
+        );
         let note = format!("{:.0} reports/s, {:.1} per fdatasync", median(per_second), median(per_record));
         report.add(Figure::new(name, median(ratios), target, note))?;
     }
     Ok(())
 }
 
-/// Submits an equal part of the reports from every thread. Returns the elapsed seconds.
+/// Submits the reports, an equal part from every thread. Returns the elapsed seconds.
 fn report_from_all(store: &Clearinghouse, load: Load, first: u64) -> f64 {
     let start = Instant::now();
     std::thread::scope(|scope| {
@@ -98,18 +100,18 @@ fn report_from(store: &Clearinghouse, load: Load, numbers: std::ops::Range<u64>)
     let mut under_way = 0;
     for start in numbers.step_by(load.at_once as usize) {
         if under_way == load.under_way {
-            receiver.recv().expect("an answer for every submit");
+            receiver.recv().expect("every submit is answered");
             under_way -= 1;
         }
         let events = (start..start + load.at_once).map(|number| claim(START, number % 8, number)).collect();
         let done = sender.clone();
         store.submit_with(events, move |result| {
-            result.expect("the disk has room");
-            done.send(()).expect("the receiver waits");
+            result.expect("the disk is not full");
+            done.send(()).expect("the receiver still exists");
         });
         under_way += 1;
     }
-    (0..under_way).for_each(|_| receiver.recv().expect("an answer for every submit"));
+    (0..under_way).for_each(|_| receiver.recv().expect("every submit is answered"));
 }
 
 fn claim(now: Time, reporter: u64, number: u64) -> Event {
@@ -132,7 +134,7 @@ fn append_bare(path: &Path, records: u64, bytes: u64) -> io::Result<f64> {
     Ok(seconds)
 }
 
-/// Measures the time to open a clearinghouse whose journal was never truncated by a snapshot.
+/// Measures the time to open a clearinghouse from its journal alone, and then from a snapshot.
 fn recovery(report: &mut Report, folder: &Path) -> io::Result<()> {
     let directory = folder.join("replayed");
     let store = open(&directory, Durability::Relaxed { window: Duration::from_secs(10) });
@@ -148,22 +150,22 @@ fn recovery(report: &mut Report, folder: &Path) -> io::Result<()> {
         bytes as f64 / 1e6,
         seconds * 1e6 / replayed as f64
     );
-    report.add(Figure::new("recovery without a snapshot, s", seconds, Target::None, note))?;
-    store.snapshot().expect("the disk has room");
+    report.add(Figure::new("seconds for recovery without a snapshot", seconds, Target::None, note))?;
+    store.snapshot().expect("the disk is not full");
     drop(store);
     let start = Instant::now();
     drop(open(&directory, Durability::Strict));
-    let note = "all in a snapshot of twice the default budget";
-    report.add(Figure::new("recovery from a snapshot, s", start.elapsed().as_secs_f64(), Target::None, note))
+    let note = "snapshot of twice the default budget";
+    report.add(Figure::new("seconds for recovery from a snapshot", start.elapsed().as_secs_f64(), Target::None, note))
 }
 
-/// Writes a journal of ten days, with reports and recipient counts in turn.
+/// Writes a journal of ten days, which contains reports and recipient counts in turn.
 fn write_journal(store: &Clearinghouse) {
     let waiting = Arc::new(AtomicU64::new(0));
     for start in (0..REPLAYED).step_by(SUBMITTED as usize) {
         let now = Time(START.0 + start * 10 * Time::DAY / REPLAYED);
         if start % (REPLAYED / 10) == 0 {
-            store.catch_up(now).expect("the disk has room");
+            store.catch_up(now).expect("the disk is not full");
         }
         let event = |number: u64| match number % 2 {
             0 => claim(now, number % 8, number),
@@ -175,7 +177,7 @@ fn write_journal(store: &Clearinghouse) {
         waiting.fetch_add(1, Ordering::AcqRel);
         let done = Arc::clone(&waiting);
         store.submit_with((start..start + SUBMITTED).map(event).collect(), move |result| {
-            result.expect("the disk has room");
+            result.expect("the disk is not full");
             done.fetch_sub(1, Ordering::AcqRel);
         });
     }

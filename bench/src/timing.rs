@@ -1,13 +1,13 @@
-//! Ratios of thread CPU time. Reference and subject alternate in one run, so that a busy machine affects both.
+//! Ratios of thread CPU time. The reference and the subject alternate in one run, so that a busy machine affects both.
 
 use std::hint::black_box;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Number of rounds; the median is used.
+/// Number of rounds. The result is their median.
 pub(crate) const ROUNDS: usize = 15;
 
-/// Returns the CPU nanoseconds of `work` on this thread, excluding time used by other processes.
+/// Returns the CPU nanoseconds of `work` on this thread. Time used by other processes is not included.
 pub(crate) fn time<T>(work: impl FnOnce() -> T) -> f64 {
     measure(ClockId::ThreadCPUTime, work)
 }
@@ -38,7 +38,7 @@ pub(crate) struct Pair {
     pub(crate) subject_ns: f64,
 }
 
-/// Times `operations` operations of reference and subject, alternately.
+/// Times `operations` operations of the reference and of the subject, alternately.
 pub(crate) fn compare<R, S>(
     operations: usize,
     mut reference: impl FnMut() -> R,

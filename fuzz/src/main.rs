@@ -1,6 +1,6 @@
-//! The fuzz targets as one libFuzzer program. [`TARGET_VARIABLE`] selects the target to run.
+//! All fuzz targets as one libFuzzer program. [`TARGET_VARIABLE`] selects the target to run.
 //!
-//! It is faster to build and link one program than one per target. A new target needs a module in `targets/` and a row
+//! Building and linking one program is faster than one per target. A new target needs a module in `targets/` and a row
 //! in `targets.rs`.
 #![no_main]
 
@@ -18,7 +18,7 @@ const TARGET_VARIABLE: &str = "BRUIT_FUZZ_TARGET";
 
 static TARGET: LazyLock<Target> = LazyLock::new(choose);
 
-// Choose the target before libFuzzer starts: a later exit would look like a crash of the target.
+// Choose the target before libFuzzer starts. A later exit would look like a crash of the target.
 fuzz_target!(init: LazyLock::force(&TARGET), |input: &[u8]| TARGET(input));
 
 /// Returns the selected target. If none is selected, ends the process.

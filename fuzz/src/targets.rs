@@ -22,10 +22,10 @@ mod sorted;
 mod summary;
 mod trace;
 
-/// A fuzz target's entry point. It panics if the code under test misbehaves.
+/// The entry point of a fuzz target. It panics if the code under test misbehaves.
 pub(crate) type Target = fn(&[u8]);
 
-/// Every target with its name. The module and the input folders of the target have the same name.
+/// All targets and their names. A target's module and input folders have the same name.
 const TARGETS: &[(&str, Target)] = &[
     ("attribution_page", attribution_page::fuzz),
     ("capture", capture::fuzz),
@@ -50,7 +50,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("trace", trace::fuzz),
 ];
 
-/// Returns the target called `name`.
+/// Returns the target named `name`.
 pub(crate) fn find(name: &str) -> Option<Target> {
     TARGETS.iter().find(|(known, _)| *known == name).map(|(_, target)| *target)
 }

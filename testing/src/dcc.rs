@@ -13,14 +13,14 @@ const OK: u8 = 6;
 const ERROR: u8 = 7;
 const DELETE: u8 = 8;
 
-/// Bit of a report that declares the message spam.
+/// Bit in a report that declares the message spam.
 const SPAM_BIT: u32 = 1 << 24;
-/// Bit of a report that repeats an earlier report of the same message.
+/// Bit in a report that marks it as a repetition of an earlier report of the same message.
 const SECOND_BIT: u32 = 1 << 25;
 
-/// Appends a request to `out`. `sign` computes the signature over the frame so far; anonymous clients send zeros.
+/// Appends a request to `out`. `sign` computes the signature of the frame so far; anonymous clients send zeros.
 ///
-/// The items of a query or report must be in ascending order of kind. Servers do not answer otherwise.
+/// The items of a query or report must be in ascending order of kind. Otherwise, servers do not answer.
 pub fn encode<'a>(
     header: &Header,
     ask: &Ask<'a, &'a [Item]>,
@@ -80,7 +80,7 @@ fn put_admin(out: &mut Vec<u8>, admin: &Admin<'_>) {
     out.extend_from_slice(admin.rest);
 }
 
-/// Encodes the number of recipients of a report.
+/// Encodes the number of recipients in a report.
 const fn word(targets: Targets) -> u32 {
     let spam = if targets.is_spam && !targets.is_second { SPAM_BIT } else { 0 };
     let second = if targets.is_second { SECOND_BIT } else { 0 };
@@ -90,7 +90,7 @@ const fn word(targets: Targets) -> u32 {
 /// A decoded reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received<'f> {
-    /// Sender and transaction.
+    /// Sender and transaction numbers.
     pub header: Header,
     /// The answer.
     pub answer: Answer<'f>,
@@ -112,7 +112,7 @@ pub enum Answer<'f> {
     Totals(TotalsList<'f>),
     /// The request failed; the text explains why.
     Error(&'f [u8]),
-    /// Text, list or numbers in reply to an administrative request.
+    /// Text, list or numbers that answer an administrative request.
     Admin(&'f [u8]),
 }
 

@@ -3,7 +3,7 @@
 use bruit_protocols::pyzor::{Body, Digest, Op, Times};
 use thiserror::Error;
 
-/// The parameters of the reduction of a message to a digest. Clients send them with claims; servers ignore them.
+/// The parameters with which a message is reduced to a digest. Clients send them with claims; servers ignore them.
 const SPECIFICATION: &str = "Op-Spec: 20,3,60,3\n";
 
 /// A request to send.
@@ -15,7 +15,8 @@ pub struct Outgoing<'a> {
     pub digests: &'a [Digest],
     /// Thread number, 1024 or higher. The reply repeats it.
     pub thread: u16,
-    /// User name. `anonymous` means no user. An empty name also means no user; it is omitted, as in the Perl client.
+    /// User name. `anonymous` means no user. An empty name also means no user, and the line is omitted, as in the Perl
+    /// client.
     pub user: &'a str,
     /// Time in Unix seconds.
     pub time: u64,
@@ -24,7 +25,7 @@ pub struct Outgoing<'a> {
 /// A decoded reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer<'f> {
-    /// Status code; 200 means success.
+    /// Status code. 200 means success.
     pub code: u64,
     /// Status text.
     pub diagnosis: &'f [u8],
@@ -34,7 +35,7 @@ pub struct Answer<'f> {
     pub body: Body,
 }
 
-/// Reason why a frame is not a reply.
+/// The reason why a frame is not a reply.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AnswerError {
@@ -47,8 +48,8 @@ pub enum AnswerError {
 }
 
 impl Outgoing<'_> {
-    /// Appends the request to `out`. `sign` computes the signature, as forty hex digits, over the text so far and the
-    /// time. Servers ignore the signature of an anonymous request.
+    /// Appends the request to `out`. `sign` computes the signature of the text so far and the time, as forty hex
+    /// digits. Servers ignore the signature of an anonymous request.
     pub fn encode(&self, out: &mut Vec<u8>, sign: impl FnOnce(&[u8], &[u8]) -> [u8; 40]) {
         let start = out.len();
         put(out, "Op: ", self.op.name());
@@ -66,7 +67,7 @@ impl Outgoing<'_> {
         out.extend_from_slice(b"\n\n");
     }
 
-    /// Appends the digests: a single digest before the specification, several after it.
+    /// Appends the digests. A single digest goes before the specification, several go after it.
     fn put_digests(&self, out: &mut Vec<u8>) {
         let specification = if matches!(self.op, Op::Report | Op::Whitelist) { SPECIFICATION } else { "" };
         let (before, behind) = if self.digests.len() > 1 { (specification, "") } else { ("", specification) };
@@ -97,7 +98,7 @@ impl<'f> Answer<'f> {
     }
 }
 
-/// Decodes the body of a reply from the values of its fields.
+/// Decodes the body of a reply, from the values of its fields.
 fn decode_body<'f>(value: impl Fn(&'static str) -> Option<&'f [u8]>) -> Result<Body, AnswerError> {
     let decimal = |name| value(name).map(|digits| number(digits).ok_or(AnswerError::NoNumber(name))).transpose();
     let (Some(reports), Some(revokes)) = (decimal("Count")?, decimal("WL-Count")?) else { return Ok(Body::Empty) };
@@ -110,7 +111,7 @@ fn decode_body<'f>(value: impl Fn(&'static str) -> Option<&'f [u8]>) -> Result<B
     };
     Ok(Body::Info { reported: Times { entered, updated }, revoked, reports, revokes })
 }
-/// Returns the value of the first field named `name`, without white space around it.
+/// Returns the value of the first field named `name`, without surrounding white space.
 fn value<'f>(frame: &'f [u8], name: &str) -> Option<&'f [u8]> {
     frame.split(|&byte| byte == b'\n').find_map(|line| {
         let (field, value) = line.split_at_checked(line.iter().position(|&byte| byte == b':')?)?;

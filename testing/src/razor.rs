@@ -7,11 +7,11 @@ use sha1::{Digest, Sha1};
 
 const BLOCK_BYTES: usize = 64;
 
-/// Reason why bytes are not a reply.
+/// The reason why bytes are not a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplyError {
-    /// The reply is longer than clients accept.
+    /// The reply is longer than clients allow.
     #[error("reply is longer than {REPLY_BYTES_MAX} bytes")]
     TooLong,
     /// A line is not an answer.
@@ -19,7 +19,7 @@ pub enum ReplyError {
     Malformed,
 }
 
-/// Appends a check of `signatures`: a single line for one signature, a batch for several.
+/// Appends a check of `signatures`: a single line for one signature, a batch for more.
 pub fn write_checks(out: &mut Vec<u8>, signatures: &[Signature], ep4: &Ep4) {
     write_all(out, signatures, |out, signature| put_signature(out, "c", signature, Some(ep4)));
 }
@@ -34,7 +34,7 @@ pub fn write_reports(out: &mut Vec<u8>, signatures: &[E4Signature], ep4: &Ep4) {
     write_all(out, signatures, |out, &e4| put_signature(out, "r", &Signature::E4(e4), Some(ep4)));
 }
 
-/// Appends a report of parts, after the header block of their mail.
+/// Appends a report of parts, which follow the header block of their mail.
 pub fn write_bodies<'p>(out: &mut Vec<u8>, header: &[u8], parts: impl IntoIterator<Item = &'p [u8]>) {
     out.extend_from_slice(b"-a=r&message=*\r\n");
     out.extend_from_slice(header);
@@ -60,14 +60,14 @@ pub fn write_authentication(out: &mut Vec<u8>, password: &[u8], challenge: &[u8]
     put_line(out, &[("a", b"auth"), ("aresp", response(password, challenge).as_bytes())]);
 }
 
-/// Computes the response that proves knowledge of the password. It resembles HMAC, but the pads are swapped, and the
-/// inner hash is passed to the outer hash as hex digits.
+/// Computes the response that proves knowledge of the password. The method resembles HMAC, but the pads are swapped,
+/// and the outer hash takes the inner hash as hex digits.
 #[must_use]
 pub fn response(password: &[u8], challenge: &[u8]) -> String {
     let inner = Sha1::new().chain_update(pad(password, 0x5c)).chain_update(challenge).finalize();
     let digits: String = inner.iter().map(|byte| format!("{byte:02x}")).collect();
     let outer = Sha1::new().chain_update(pad(password, 0x36)).chain_update(digits).finalize();
-    // The text form is the same as that of an e4 signature.
+    // The response is written in the same text form as an e4 signature.
     E4Signature(outer.into()).to_string()
 }
 
@@ -120,7 +120,7 @@ fn read_line(line: &[u8]) -> Option<Reply> {
     }
 }
 
-/// Appends one line per item. Frames them as a batch, unless there is exactly one.
+/// Appends one line per item. Unless there is exactly one, the lines are framed as a batch.
 fn write_all<T>(out: &mut Vec<u8>, things: &[T], put: impl Fn(&mut Vec<u8>, &T)) {
     if let [thing] = things {
         return put(out, thing);
@@ -211,7 +211,8 @@ mod tests {
 
     #[test]
     fn responses_are_those_of_real_clients() {
-        // The values are from transcripts of razor-agents 2.84, and from its code, run with a password of one block.
+        // The values are from transcripts of razor-agents 2.84. The one for a password of one block is from running its
+        // code.
         let block = "p".repeat(BLOCK_BYTES);
         for (password, challenge, expected) in [
             ("s3cret", "406d3e65e5946eebcd82", "oUsPU6zmreeHtaW3nBRkR6VNIAgA"),

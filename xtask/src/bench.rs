@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: runs the benchmarks. They are in `bruit-bench`, so that only that crate
-//! depends on the published crates that are compared with ours.
+//! `cargo xtask bench`: runs the benchmarks. They are in `bruit-bench`, so that only that crate depends on the
+//! published crates with which ours are compared.
 
 use anyhow::Result;
 
@@ -13,7 +13,7 @@ pub(crate) struct Options {
     arguments: Vec<String>,
 }
 
-/// Builds the program and the benchmarks in release mode, and runs the benchmarks. Some benchmarks start the program.
+/// Builds the program and the benchmarks in release mode, and runs the benchmarks. Some of them start the program.
 pub(crate) fn run(options: &Options) -> Result<()> {
     command::run(&mut command::cargo(&["build", "--release", "--package", "bruit"]))?;
     command::run(command::cargo(&["run", "--release", "--package", "bruit-bench", "--"]).args(&options.arguments))

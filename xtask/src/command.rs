@@ -1,4 +1,4 @@
-//! Runs other programs. Each command is echoed, starts in the project root, and has no standard input.
+//! Runs other programs. Each command is printed, starts in the project root, and has no standard input.
 
 use std::borrow::Cow;
 use std::env;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// The root of the project.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a subfolder of the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in a subfolder of the workspace")
 }
 
 /// Returns a command that starts in the root of the project.
@@ -23,14 +23,14 @@ pub(crate) fn program(name: &str, arguments: &[&str]) -> Command {
 
 /// Returns a command for the same cargo that runs this program.
 ///
-/// Incremental compilation is off, because its state uses 15 GB for all test programs.
+/// Incremental compilation is off, because its state for all test programs takes 15 GB.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = incremental_cargo(arguments);
     command.env("CARGO_INCREMENTAL", "0");
     command
 }
 
-/// Returns the same command as [`cargo`], with cargo's default for incremental compilation.
+/// Returns the same command as [`cargo`], but with cargo's default for incremental compilation.
 pub(crate) fn incremental_cargo(arguments: &[&str]) -> Command {
     program(&env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()), arguments)
 }
@@ -39,7 +39,7 @@ pub(crate) fn incremental_cargo(arguments: &[&str]) -> Command {
 ///
 /// # Errors
 ///
-/// If it cannot be started, or exits with a failure.
+/// An error if it cannot be started, or exits with a failure.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     println!("$ {}", describe(command));
     let status = command.status().with_context(|| format!("failed to start {}", describe(command)))?;
@@ -81,7 +81,7 @@ pub(crate) fn text<'a>(value: &'a Value, field: &str) -> Result<&'a str> {
     value[field].as_str().with_context(|| format!("cargo metadata: field \"{field}\" is missing or not a string"))
 }
 
-/// Formats `command` as one would type it in the root of the project.
+/// Formats `command` as one would type it in the project root.
 fn describe(command: &Command) -> String {
     let environment = command
         .get_envs()
@@ -90,7 +90,7 @@ fn describe(command: &Command) -> String {
     environment.chain(words.map(|word| quoted(&word.to_string_lossy()).into_owned())).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the relative path of a program inside the project, or the name of any other program.
+/// Returns the relative path of a program inside the project. For any other program, returns its name.
 fn short(program: &OsStr) -> &OsStr {
     let path = Path::new(program);
     path.strip_prefix(root()).ok().map(Path::as_os_str).or_else(|| path.file_name()).unwrap_or(program)

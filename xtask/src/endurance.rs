@@ -1,4 +1,4 @@
-//! `cargo xtask endurance`: simulates a year of three networks, with all faults, in an hour.
+//! `cargo xtask endurance`: simulates a year in the life of three networks, with all faults, in an hour.
 
 use std::process::{Child, Command, Stdio};
 
@@ -7,13 +7,13 @@ use anyhow::{Context, Result, bail};
 use crate::test::Stage;
 use crate::{command, packages};
 
-/// The networks, which run concurrently.
+/// The networks, which run at the same time.
 const NETWORKS: [&str; 3] = ["alone", "https", "nats"];
 
 /// The arguments of `cargo xtask endurance`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Duration of the run; with the default epochs, 450 bulk and 90 spam generations end in an hour.
+    /// Duration of the run; with the default epochs, an hour has 450 bulk and 90 spam generations.
     #[arg(long, value_name = "MINUTES", default_value_t = 60)]
     minutes: u64,
     /// Length of a spam epoch.
@@ -30,7 +30,8 @@ pub(crate) struct Options {
     only: Vec<String>,
 }
 
-/// Builds the programs in release mode, and runs all networks concurrently. Reports failures after all runs have ended.
+/// Builds the programs in release mode, and runs all networks at the same time. Failures are reported after all runs
+/// have ended.
 pub(crate) fn run(options: &Options) -> Result<()> {
     packages::provide(&[Stage::Nextest]).context("set-up failed")?;
     command::run(&mut command::cargo(&["build", "--release", "--package", "bruit", "--package", "bruit-endurance"]))?;

@@ -2,12 +2,12 @@
 //!
 //! The targets are the modules in `fuzz/src/targets/`. They are compiled into one program, with the coverage counters
 //! that guide libFuzzer ([`INSTRUMENTATION`]). Stable rustc supports these counters, although only nightly supports
-//! sanitizers. Bounds checks, overflow checks and debug assertions still turn wrong arithmetic into a crash. The
-//! folders of a target `decode`:
+//! sanitizers. Even without sanitizers, bounds checks, overflow checks and debug assertions turn wrong arithmetic into
+//! a crash. A target named `decode` has these folders:
 //!
-//! - `fuzz/seeds/decode/` contains committed inputs, which every run tries: valid files to start from, and reproducers
-//!   of fixed bugs. Some targets also start from test data ([`TEST_DATA`]).
-//! - `fuzz/corpus/decode/` collects the inputs that reached new code on this machine.
+//! - `fuzz/seeds/decode/` contains committed inputs that every run tries: valid files to start from, and inputs that
+//!   reproduce fixed bugs. Some targets also start from test data ([`TEST_DATA`]).
+//! - `fuzz/corpus/decode/` collects the inputs with which this machine reached new code.
 //! - `fuzz/artifacts/decode/` receives the input that crashed the target.
 
 use std::fs::{self, File};
@@ -20,7 +20,7 @@ use crate::command::{self, cargo, metadata, root, text};
 use crate::packages;
 use crate::test::Stage;
 
-/// Default fuzzing time, shared by all targets.
+/// Default fuzzing time. All targets share it.
 pub(crate) const SECONDS: u64 = 120;
 
 /// The manifest of the fuzz targets.
@@ -38,10 +38,10 @@ const TARGET_VARIABLE: &str = "BRUIT_FUZZ_TARGET";
 /// Maximum length of an input. Longer seeds are truncated.
 const INPUT_BYTES_MAX: u64 = 64 * 1024;
 
-/// Memory limit of a target. Exceeding it counts as a failure.
+/// Memory limit of a target. A target that exceeds it fails.
 const MEMORY_MIB_MAX: u64 = 2048;
 
-/// Time limit for one input. Exceeding it counts as a failure.
+/// Time limit for one input. A target that exceeds it fails.
 const INPUT_SECONDS_MAX: u64 = 20;
 
 /// Number of log lines shown when a target fails.
@@ -54,11 +54,11 @@ const TEST_DATA: &[(&str, &[&str])] = &[
     ("heads", &["testdata/formats/segments-v1"]),
 ];
 
-/// Flags for the counters and comparison hooks that libFuzzer reads. LLVM's SanitizerCoverage inserts them.
+/// Compiler flags for the counters and comparison hooks that libFuzzer reads. LLVM's SanitizerCoverage inserts these.
 ///
 /// The last two LLVM options turn off optimisations that would hide comparisons. A comparison with a magic string
-/// remains a call, which libFuzzer intercepts to learn the string, and two conditions remain two branches. Without the
-/// options, libFuzzer does not find an eleven-byte magic in 10⁸ runs; with them, it needs under 10⁶.
+/// remains a call, which libFuzzer intercepts to learn the string. Two conditions remain two branches. Without these
+/// options, libFuzzer does not find an eleven-byte magic in 10⁸ runs. With them, it needs fewer than 10⁶.
 const INSTRUMENTATION: &[&str] = &[
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -75,13 +75,13 @@ const INSTRUMENTATION: &[&str] = &[
 pub(crate) struct Options {
     /// Targets to run [default: all]
     targets: Vec<String>,
-    /// Fuzzing time, shared by all targets.
+    /// Total fuzzing time, divided among the targets.
     #[arg(long, default_value_t = SECONDS)]
     seconds: u64,
 }
 
 impl Options {
-    /// Returns the options that run all targets for `seconds` together.
+    /// Returns the options that run all targets, for `seconds` in total.
     pub(crate) const fn all(seconds: u64) -> Self {
         Self { targets: Vec::new(), seconds }
     }
@@ -118,16 +118,16 @@ fn chosen(known: Vec<String>, wanted: &[String]) -> Result<Vec<String>> {
     Ok(if wanted.is_empty() { known } else { wanted.to_vec() })
 }
 
-/// Returns the seconds for each target, at least 1: libFuzzer treats 0 as no limit.
+/// Returns the seconds for each target. The minimum is 1, because libFuzzer treats 0 as no limit.
 fn share(seconds: u64, targets: usize) -> u64 {
     (seconds / targets.max(1) as u64).max(1)
 }
 
-/// The instrumented build. It has a separate folder, because its flags would make cargo rebuild everything else.
+/// The instrumented build. It has a separate folder: in a shared one, its flags would make cargo rebuild everything.
 struct Build {
     folder: PathBuf,
-    /// The host's triple. With an explicit `--target`, cargo does not apply the flags to build scripts and procedural
-    /// macros.
+    /// The host's target triple. With an explicit `--target`, cargo does not apply the flags to build scripts and
+    /// procedural macros.
     triple: String,
 }
 
@@ -221,7 +221,7 @@ fn test_data(target: &str) -> impl Iterator<Item = String> {
     rows.flat_map(|(_, folders)| folders.iter().map(|&folder| folder.to_owned()))
 }
 
-/// Describes a failure and how to reproduce it.
+/// Describes a failure, and how to reproduce it.
 fn broken(target: &str, log: &str, path: &Path) -> String {
     let path = path.display();
     match reproducer(log) {
@@ -232,7 +232,7 @@ fn broken(target: &str, log: &str, path: &Path) -> String {
     }
 }
 
-/// Returns the path of the failing input, from libFuzzer's log.
+/// Returns the path of the failing input, as found in libFuzzer's log.
 fn reproducer(log: &str) -> Option<&str> {
     log.lines().find_map(|line| line.split_once("Test unit written to ")).map(|(_, path)| path.trim())
 }
@@ -242,7 +242,7 @@ fn not_steered(target: &str, log: &Path) -> String {
     format!("fuzz target {target} ran without coverage guidance: libFuzzer found no counters (log: {})", log.display())
 }
 
-/// Returns the number of inputs and the growth of coverage, or `None` if libFuzzer found no counters.
+/// Returns a text with the number of inputs and the growth of coverage; `None` if libFuzzer found no counters.
 fn summary(log: &str) -> Option<String> {
     let coverage: Vec<u64> = log.lines().filter_map(|line| number_after(line, "cov: ")).collect();
     let (first, last) = (coverage.first()?, coverage.last()?);

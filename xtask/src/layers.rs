@@ -1,9 +1,9 @@
 //! `cargo xtask layers`: checks that crates depend only on lower layers.
 //!
 //! [`TABLE`] is the architecture as data. Each row lists the crates that one crate may use. It may also use everything
-//! that the listed crates may use. Dev-dependencies are unrestricted, so that a test may use the whole system, with two
-//! exceptions: nothing may depend on the chores or the benchmarks, and no crate of the product may depend on the
-//! laboratory.
+//! that the listed crates may use. Dev-dependencies are not restricted, so that a test may use the whole system. There
+//! are two exceptions: nothing may depend on the chores or the benchmarks, and no crate of the product may depend on
+//! the laboratory.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::command::{entries, metadata, text};
 
-/// The allowed dependencies of each crate. The row of a new crate goes below those of all crates that it uses.
+/// The allowed dependencies of each crate. Put the row of a new crate below the rows of all crates that it uses.
 const TABLE: &[Row] = &[
     Row { name: "bruit-filters", uses: Uses::Only(&[]) },
     Row { name: "bruit-signatures", uses: Uses::Only(&[]) },
@@ -37,7 +37,7 @@ const TABLE: &[Row] = &[
     Row { name: "xtask", uses: Uses::Above },
 ];
 
-/// Crates that only tests and the crates of [`FOR_NOBODY`] may use.
+/// Crates that may be used only by tests and by the crates in [`FOR_NOBODY`].
 const FOR_TESTS: &[&str] = &["bruit-endurance", "bruit-testing"];
 
 /// The crates of the laboratory. No crate of the product may use them, not even in tests.
@@ -102,7 +102,7 @@ fn dependencies(metadata: &Value, crates: &BTreeSet<String>) -> Result<Vec<Depen
     Ok(found)
 }
 
-/// Returns all violations, one line each.
+/// Returns all violations, one per line.
 fn faults(crates: &BTreeSet<String>, dependencies: &[Dependency]) -> Vec<String> {
     let unknown = crates
         .iter()
@@ -111,7 +111,7 @@ fn faults(crates: &BTreeSet<String>, dependencies: &[Dependency]) -> Vec<String>
     unknown.chain(dependencies.iter().filter_map(fault)).collect()
 }
 
-/// Returns the violation that a dependency causes, if any. [`faults`] reports crates without a row.
+/// Returns the violation that a dependency causes, if there is one. Crates without a row are reported by [`faults`].
 fn fault(dependency: &Dependency) -> Option<String> {
     let Dependency { from, to, for_tests } = dependency;
     position(from).zip(position(to))?;

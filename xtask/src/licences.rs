@@ -1,7 +1,7 @@
 //! `cargo xtask licences`: checks that every dependency may be used under a permissive licence.
 //!
 //! A licence expression (SPDX, annex D) passes if, for some choice of its `OR`s, all required licences are in
-//! [`PERMISSIVE`]. The fuzz targets are a separate workspace, which is checked, too.
+//! [`PERMISSIVE`]. The fuzz targets are a separate workspace, which is also checked.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::command::{entries, metadata, text};
 
-/// Permissive licences: they require at most a notice, and do not extend to linked code.
+/// Permissive licences. They require at most a notice, and do not extend to linked code.
 const PERMISSIVE: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -21,7 +21,7 @@ const PERMISSIVE: &[&str] = &[
     "BSD-3-Clause",
     "BSL-1.0",
     "CC0-1.0",
-    // The licence of the client's root certificates, for data.
+    // A licence for data: that of the client's root certificates.
     "CDLA-Permissive-2.0",
     "ISC",
     "MIT",
@@ -34,7 +34,7 @@ const PERMISSIVE: &[&str] = &[
 /// The manifests whose dependencies are checked.
 const MANIFESTS: &[&str] = &["Cargo.toml", "fuzz/Cargo.toml"];
 
-/// Checks all dependencies, for every platform.
+/// Checks the dependencies for all platforms.
 pub(crate) fn run() -> Result<()> {
     let mut packages = BTreeMap::new();
     for manifest in MANIFESTS {
@@ -42,7 +42,7 @@ pub(crate) fn run() -> Result<()> {
     }
     let faults: Vec<_> = packages.iter().filter_map(|(package, licence)| fault(package, licence)).collect();
     if !faults.is_empty() {
-        bail!("licences missing from the list in xtask/src/licences.rs:\n  {}", faults.join("\n  "));
+        bail!("dependencies without a permissive licence (see xtask/src/licences.rs):\n  {}", faults.join("\n  "));
     }
     println!("{} packages have permissive licences", packages.len());
     Ok(())
@@ -82,11 +82,11 @@ fn is_permissive(expression: &str) -> Result<bool> {
     }
 }
 
-/// The unread words of an expression.
+/// The words of an expression that have not been read yet.
 struct Words<'a>(Peekable<SplitWhitespace<'a>>);
 
 impl Words<'_> {
-    /// Reads alternatives. At least one must be permissive. `OR` binds less tightly than `AND`.
+    /// Reads alternatives, at least one of which must be permissive. `OR` binds less tightly than `AND`.
     fn any_of(&mut self) -> Result<bool> {
         let mut permissive = self.all_of()?;
         while self.accept("OR") {
@@ -95,7 +95,7 @@ impl Words<'_> {
         Ok(permissive)
     }
 
-    /// Reads requirements. All must be permissive.
+    /// Reads requirements, all of which must be permissive.
     fn all_of(&mut self) -> Result<bool> {
         let mut permissive = self.one()?;
         while self.accept("AND") {
@@ -126,7 +126,7 @@ impl Words<'_> {
         Ok(word.to_owned())
     }
 
-    /// Reads the next word if it is `word`, and returns true if it was.
+    /// Reads the next word if it is `word`. Returns true if it was.
     fn accept(&mut self, word: &str) -> bool {
         self.0.next_if(|next| *next == word).is_some()
     }

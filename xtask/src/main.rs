@@ -1,7 +1,8 @@
 //! The project's chores, as `cargo xtask …`.
 //!
-//! `test` runs every check that a change must pass, both locally and in continuous integration, and installs the
-//! required tools. The other chores are the benchmarks, the endurance run, and single stages that are often run alone.
+//! `test` installs the required tools and runs every check that a change must pass, both locally and in continuous
+//! integration. The other chores are the benchmarks, the endurance run, and those stages of `test` that are often run
+//! alone.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod bench;
@@ -24,9 +25,9 @@ use clap::Parser;
 enum Chore {
     /// Install missing tools, then run all checks and tests; stop at the first failure.
     Test(test::Options),
-    /// Run the benchmarks, which compare Bruit with memory operations, other crates and other servers.
+    /// Run the benchmarks (comparisons with memory operations, other crates and other servers).
     Bench(bench::Options),
-    /// Simulate a year of faults on real servers in an hour, and compare the servers with a plain model.
+    /// Simulate a year of faults on real servers in an hour, and compare their state with that of a simple model.
     Endurance(endurance::Options),
     /// Check that crates depend only on lower layers.
     Layers,
@@ -57,7 +58,7 @@ fn run(chore: Chore) -> Result<()> {
     }
 }
 
-/// Prints an error with its causes, without a backtrace of the chore itself.
+/// Prints an error and its causes, without a backtrace.
 fn report(error: &anyhow::Error) {
     eprintln!("\nerror: {error}");
     for cause in error.chain().skip(1) {

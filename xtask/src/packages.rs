@@ -1,7 +1,7 @@
-//! Set-up: the packages, tools and modules that the stages need, and their installation.
+//! Set-up: installs the packages, tools and modules that the stages need.
 //!
-//! [`PACKAGES`], [`TOOLS`] and [`MODULES`] list what each stage needs. Missing items are installed if this requires no
-//! password or confirmation. Otherwise the chore fails and names them. No stage is skipped.
+//! [`PACKAGES`], [`TOOLS`] and [`MODULES`] list what each stage needs. Missing items are installed if that needs no
+//! password and no confirmation. Otherwise the chore fails and names them. Stages are never skipped.
 
 use std::env;
 use std::path::Path;
@@ -11,13 +11,14 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::command;
 use crate::test::Stage;
 
-/// Debian packages needed in addition to a Rust toolchain and its linker. If a stage needs another program, add a row.
+/// Debian packages that are needed besides a Rust toolchain and its linker. If a stage needs another program, add a
+/// row.
 const PACKAGES: &[Package] = &[
     Package {
         name: "g++",
         program: "c++",
         stage: Stage::Fuzz,
-        reason: "libFuzzer is C++, compiled with the fuzz targets",
+        reason: "libFuzzer is written in C++ and compiled with the fuzz targets",
     },
     Package {
         name: "razor",
@@ -35,7 +36,7 @@ const PACKAGES: &[Package] = &[
         name: "python3-pip",
         program: "pip3",
         stage: Stage::Nextest,
-        reason: "installs Pyzor 1.1, which Debian lacks, to check our digests",
+        reason: "installs Pyzor 1.1, which Debian does not have, to check our digests",
     },
     Package {
         name: "rspamd",
@@ -65,19 +66,19 @@ const PACKAGES: &[Package] = &[
         name: "faketime",
         program: "faketime",
         stage: Stage::Nextest,
-        reason: "sets the clock of a single running server",
+        reason: "sets the clock of one server while others run",
     },
     Package {
         name: "nginx-light",
         program: "nginx",
         stage: Stage::Nextest,
-        reason: "requests through a proxy with default configuration must count as foreign",
+        reason: "requests through a proxy with the default configuration must be treated as foreign",
     },
     Package {
         name: "haproxy",
         program: "haproxy",
         stage: Stage::Nextest,
-        reason: "requests through a proxy without forwarding headers must count as foreign",
+        reason: "requests through a proxy without forwarding headers must be treated as foreign",
     },
     Package {
         name: "curl",
@@ -110,10 +111,10 @@ const TOOLS: &[Tool] = &[
 /// Python modules that stages load, each from its own folder in the target directory.
 const MODULES: &[Module] = &[Module { name: "pyzor", version: "1.1.2", stage: Stage::Nextest }];
 
-/// Prefix of an apt-get command that asks no questions and starts no daemons, under systemd or init.
+/// Prefix of an apt-get command. It asks no questions and starts no daemons, whether under systemd or init.
 const APT_GET: &[&str] = &["env", "DEBIAN_FRONTEND=noninteractive", "SYSTEMD_OFFLINE=1", "RUNLEVEL=1", "apt-get"];
 
-/// Folders in which Debian installs daemons. They are not always on the path of users other than root.
+/// Folders into which Debian installs daemons. For users other than root, they are not always in the path.
 const DAEMON_FOLDERS: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// A Debian package. It counts as installed if its program is found.
@@ -147,19 +148,19 @@ pub(crate) fn provide(stages: &[Stage]) -> Result<()> {
     let needs_namespaces = stages.contains(&Stage::Nextest);
     ensure!(
         !needs_namespaces || has_namespaces(),
-        "the commands in the documents need namespaces, which this system forbids (unshare). Allow them with \
+        "the commands in the documents need namespaces, which this system does not allow (unshare). Allow them with \
          `sysctl kernel.unprivileged_userns_clone=1` or, in a container, `--security-opt seccomp=unconfined`"
     );
     TOOLS.iter().filter(|tool| stages.contains(&tool.stage)).try_for_each(provide_tool)?;
     MODULES.iter().filter(|module| stages.contains(&module.stage)).try_for_each(provide_module)
 }
 
-/// Returns the packages that one of `stages` needs and that are not installed.
+/// Returns the packages that one of `stages` needs, but that are not installed.
 fn missing<'a>(packages: &'a [Package], stages: &[Stage], is_there: impl Fn(&str) -> bool) -> Vec<&'a Package> {
     packages.iter().filter(|package| stages.contains(&package.stage) && !is_there(package.program)).collect()
 }
 
-/// Returns true if a program of this name is on the path.
+/// Returns true if a program of this name is in the path.
 fn is_on_path(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path).chain(DAEMON_FOLDERS.iter().map(Into::into)).any(|folder| folder.join(program).is_file())
@@ -173,7 +174,7 @@ fn has_namespaces() -> bool {
     ))
 }
 
-/// Installs `missing` without interaction. If this is not possible, fails with the names of all missing packages.
+/// Installs `missing` without interaction. If that is not possible, fails with the names of all missing packages.
 fn install_packages(missing: &[&Package]) -> Result<()> {
     let Some(privilege) = privilege() else { bail!(refusal(missing)) };
     println!("missing Debian packages:\n{}", reasons(missing));
@@ -188,11 +189,11 @@ fn install_packages(missing: &[&Package]) -> Result<()> {
 /// Runs apt-get without interaction and without starting daemons.
 fn apt_get(privilege: &[&str], arguments: &[&str]) -> Result<()> {
     let words = [privilege, APT_GET, arguments].concat();
-    let (program, arguments) = words.split_first().expect("the words contain apt-get");
+    let (program, arguments) = words.split_first().expect("the prefix contains apt-get");
     command::run(&mut command::program(program, arguments))
 }
 
-/// Returns the prefix of a command that installs packages, or `None` if packages cannot be installed.
+/// Returns the prefix of a command that installs packages; `None` if packages cannot be installed.
 fn privilege() -> Option<&'static [&'static str]> {
     if !is_on_path("apt-get") {
         return None;
@@ -208,10 +209,10 @@ fn is_root() -> bool {
     command::read(&mut command::program("id", &["-u"])).is_ok_and(|user| user.trim_ascii() == b"0")
 }
 
-/// Describes missing packages that could not be installed, with the command to install them.
+/// Describes missing packages that could not be installed, and the command to install them.
 fn refusal(missing: &[&Package]) -> String {
     format!(
-        "Debian packages are missing and could not be installed from here:\n{}\ninstall them with: apt-get {}",
+        "missing Debian packages, which could not be installed automatically:\n{}\ninstall them with: apt-get {}",
         reasons(missing),
         install_words(missing).join(" ")
     )
@@ -264,7 +265,7 @@ mod tests {
         Package { name: "nats-server", program: "nats-server", stage: Stage::Nextest, reason: "federation over NATS" };
     const COMPILER: Package = Package { name: "g++", program: "c++", stage: Stage::Fuzz, reason: "libFuzzer is C++" };
 
-    /// Returns the packages to install on a machine that has none of the programs.
+    /// Returns the packages that would be installed on a machine without any of the programs.
     fn missing_for(stages: &[Stage]) -> Vec<&'static str> {
         missing(&[DAEMON, COMPILER], stages, |_| false).iter().map(|package| package.name).collect()
     }

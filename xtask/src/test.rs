@@ -13,25 +13,25 @@ use crate::{fuzz, layers, licences, packages};
 /// The stages of `--quick`.
 const QUICK: &[Stage] = &[Stage::Fmt, Stage::Clippy, Stage::Layers, Stage::Nextest];
 
-/// The test programs of `--quick`: unit tests, and the property tests of the crates that have a program for them.
-/// Choosing whole programs, instead of single tests, avoids building and linking the others.
+/// The test programs of `--quick`: unit tests, and the property tests of crates that have a separate program for them.
+/// Whole programs are chosen, instead of single tests, so that the other programs need not be built and linked.
 const QUICK_PROGRAMS: &[&str] = &["--lib", "--bins", "--test", "properties", "--test", "model"];
 
 /// The arguments of `cargo xtask test`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Run only this stage; may be repeated.
+    /// Run only this stage; can be given several times.
     #[arg(long, value_name = "STAGE")]
     only: Vec<Stage>,
     /// Run only format, layers, lints, unit tests and property tests; install nothing.
     #[arg(long, conflicts_with = "only")]
     quick: bool,
-    /// Fuzzing time, shared by all targets.
+    /// Total fuzzing time, divided among the targets.
     #[arg(long, value_name = "SECONDS", default_value_t = fuzz::SECONDS)]
     fuzz_seconds: u64,
 }
 
-/// A check that must pass. Stages run in this order.
+/// A check that must pass. Stages run in the order of this list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Stage {
     /// Check formatting.
@@ -82,12 +82,12 @@ impl Options {
         Stage::value_variants().iter().copied().filter(is_chosen).collect()
     }
 
-    /// Returns the arguments that choose test programs, or no arguments for all programs.
+    /// Returns the arguments that choose test programs. No arguments means all programs.
     fn programs(&self) -> &'static [&'static str] {
         if self.quick { QUICK_PROGRAMS } else { &[] }
     }
 
-    /// Returns a cargo command, incremental for `--quick`.
+    /// Returns a cargo command. With `--quick`, it compiles incrementally.
     fn cargo(&self, arguments: &[&str]) -> Command {
         if self.quick { incremental_cargo(arguments) } else { cargo(arguments) }
     }
@@ -114,7 +114,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Runs `work` under a headline and prints its duration.
+/// Prints a headline, runs `work`, and prints how long it took.
 fn timed(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
     println!("\n=== {name}");
     let started = Instant::now();
@@ -133,7 +133,7 @@ fn listed(stages: &[Stage]) -> String {
     stages.iter().map(Stage::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Checks the format of the workspace and of the fuzz targets, which are not part of it.
+/// Checks the formatting of the workspace, and of the fuzz targets, which are not part of it.
 fn fmt() -> Result<()> {
     run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
     run_command(&mut cargo(&["fmt", "--manifest-path", fuzz::MANIFEST, "--check"]))

@@ -1,8 +1,8 @@
 //! The survey's two tables of block-based and hierarchical filters, with our measurements.
 //!
-//! The study records payloads of 32 blocks in a classical filter. The survey states neither the number of places tried
-//! for an excerpt nor the size of its filters. Its rates for one block are those of 32 or 33 places (1 − (1 − f)^32),
-//! so the study looks up an excerpt of x blocks at one alignment and all offsets of a payload.
+//! The study records payloads of 32 blocks in a classical filter. The survey does not state the size of its filters, or
+//! how many places it tries for an excerpt. Its rates for one block correspond to 32 or 33 places (1 − (1 − f)^32), so
+//! this study looks up an excerpt of x blocks at one alignment and at all offsets of a payload.
 
 use std::io;
 
@@ -18,15 +18,15 @@ use crate::report::{Figure, Report, Target};
 const PAYLOAD_BLOCKS: usize = 32;
 /// Number of payloads in a filter.
 const PAYLOADS: u64 = 1000;
-/// Size of a block: long enough for random contents to be distinct. The rates do not depend on it.
+/// Size of a block, large enough for random contents to be distinct. The rates do not depend on it.
 const BLOCK_BYTES: usize = 8;
-/// Number of levels. From level to level, a payload has 32, 16, 8, 4, 2 and 1 blocks.
+/// Number of levels. On these levels, a payload has 32, 16, 8, 4, 2 and 1 blocks.
 const LEVELS: u32 = 6;
-/// Number of excerpts per figure.
+/// Number of excerpts behind each figure.
 const EXCERPTS: u64 = 100_000;
 
-/// The survey's rows: bits per digest, number of hash functions, basic rate, and effective rates for 1 to 4 blocks (0
-/// where the survey prints a dash).
+/// The rows of the survey's table: bits per digest, number of hash functions, basic rate, and effective rates for 1 to
+/// 4 blocks (0 where the survey prints a dash).
 const SURVEY: [(u64, u32, f64, [f64; 4]); 5] = [
     (2, 1, 0.3930, [1.0, 0.063758, 0.012081, 0.000820]),
     (3, 2, 0.2370, [0.999885, 0.064569, 0.002620, 0.000230]),
@@ -35,7 +35,7 @@ const SURVEY: [(u64, u32, f64, [f64; 4]); 5] = [
     (6, 2, 0.0804, [0.933179, 0.026212, 0.000172, 0.0]),
 ];
 
-/// The survey's effective rates of both filters with equal memory, for 2 to 5 blocks.
+/// The survey's effective rates of both filters, with equal memory, for 2 to 5 blocks.
 const SURVEY_EQUAL: [(f64, f64); 4] =
     [(0.049621, 0.016547), (0.035129, 0.000720), (0.000560, 0.000110), (0.000088, 0.0)];
 
@@ -54,33 +54,35 @@ pub(super) fn effective_rates(report: &mut Report) -> io::Result<()> {
         for (blocks, survey) in (1..).zip(survey) {
             let rate = found(&filter, blocks, random_excerpt);
             let predicted = Chance::of_any(chance.expected_offsets(blocks));
-            let name = format!("HBF, basic rate {basic:.4}, {blocks} blocks: effective rate");
-            let note =
-                format!("{rate:.6}, predicted {predicted:.6}, survey {survey:.6}; basic rate here {:.4}", chance.rate);
+            let name = format!("effective rate of HBF for {blocks} blocks, basic rate {basic:.4}");
+            let note = format!(
+                "{rate:.6}, predicted {predicted:.6}, survey {survey:.6}; measured basic rate {:.4}",
+                chance.rate
+            );
             report.add(Figure::new(name, rate, Target::None, note))?;
         }
     }
     Ok(())
 }
 
-/// Compares both filters at equal memory: for contents that were never recorded, and for blocks that were recorded in
-/// different payloads.
+/// Compares both filters at equal memory. The excerpts are contents that were never recorded, and blocks that were
+/// recorded in different payloads.
 pub(super) fn equal_memory(report: &mut Report) -> io::Result<()> {
     let cells = PAYLOADS * shape(LEVELS).digests_of(PAYLOAD_BLOCKS) as u64 * EQUAL_BITS_PER_DIGEST;
     let (flat, hierarchical) = (filled(1, cells, EQUAL_HASHES), filled(LEVELS, cells, EQUAL_HASHES));
     let note = format!(
-        "survey's rates for BBF and HBF; measured basic rates {:.4} and {:.4}",
+        "measured basic rates of BBF and HBF {:.4} and {:.4}",
         flat.chance(0).rate,
         hierarchical.chance(0).rate
     );
     for (blocks, survey) in (2..).zip(SURVEY_EQUAL) {
-        let note = format!("{:.6} and {:.6} are the {note}", survey.0, survey.1);
+        let note = format!("survey {:.6} for BBF, {:.6} for HBF; {note}", survey.0, survey.1);
         for (name, filter) in [("BBF", &flat), ("HBF", &hierarchical)] {
             for (which, rate) in [
                 ("never recorded", found(filter, blocks, random_excerpt)),
-                ("of different payloads", found(filter, blocks, recombined_excerpt)),
+                ("from different payloads", found(filter, blocks, recombined_excerpt)),
             ] {
-                let name = format!("{name} at equal memory, {blocks} blocks {which}: effective rate");
+                let name = format!("effective rate of {name} at equal memory, {blocks} blocks {which}");
                 report.add(Figure::new(name, rate, Target::None, format!("{rate:.6}; {note}")))?;
             }
         }
@@ -109,7 +111,7 @@ fn recorded_block(payload: u64, block: u64) -> [u8; BLOCK_BYTES] {
     mixed(payload << 8 | block).to_le_bytes()
 }
 
-/// Returns content that does not occur in any payload.
+/// Returns content that occurs in no payload.
 fn random_excerpt(number: u64, blocks: usize) -> Vec<u8> {
     (0..blocks as u64).flat_map(|block| mixed(1 << 60 | number << 8 | block).to_le_bytes()).collect()
 }
@@ -125,9 +127,9 @@ fn recombined_excerpt(number: u64, blocks: usize) -> Vec<u8> {
 /// Returns the share of excerpts for which the filter finds all blocks.
 fn found(filter: &Filter, blocks: usize, excerpt: impl Fn(u64, usize) -> Vec<u8>) -> f64 {
     let is_found = |number: &u64| {
-        // Other alignments contain one block fewer, so they cannot match `blocks` consecutive blocks.
+        // At other alignments, the excerpt has one block less, so they cannot match `blocks` consecutive blocks.
         let runs = filter.search(&excerpt(*number, blocks), Label::Offset, blocks);
-        !runs.expect("an excerpt of so many blocks").is_empty()
+        !runs.expect("the excerpt has enough blocks").is_empty()
     };
     (0..EXCERPTS).filter(is_found).count() as f64 / EXCERPTS as f64
 }

@@ -1,4 +1,4 @@
-//! A worm among a million packets: the share of its carriers found, and the number of false attributions.
+//! A worm among a million packets: how many of its carriers are missed, and how many attributions are false.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -18,16 +18,16 @@ const PACKETS: u64 = 1_000_000;
 /// One packet in this many carries the worm.
 const WORM_EVERY: u64 = 1000;
 const WORM_BYTES: u64 = 800;
-/// Offsets of the worm in a payload, one for each of the few programs that send it.
+/// Offsets of the worm in a payload. Only a few programs send it, each at its own offset.
 const WORM_OFFSETS: [u16; 4] = [0, 54, 91, 200];
-/// Number of excerpts per length. With a thousand carriers, this yields about as many correct attributions as in the
-/// survey.
+/// Number of excerpts per length. With a thousand carriers, this gives about as many correct attributions as the survey
+/// has.
 const EXCERPTS: u64 = 25;
 
-/// Lengths of excerpts in bytes, each with the survey's number of incorrect attributions (for 25,328 correct ones).
+/// Lengths of excerpts in bytes, and the survey's number of incorrect attributions for each (with 25,328 correct ones).
 const SURVEY: [(usize, u32); 6] = [(96, 1375), (128, 932), (160, 695), (192, 500), (224, 293), (256, 33)];
 
-/// Disk space per hour, and the false-positive rate that filters are sized for.
+/// Disk space per hour, and the false-positive rate for which filters are sized.
 const SIZES: [(u64, f64); 3] = [(96 << 20, 0.01), (64 << 20, 0.01), (48 << 20, 0.05)];
 
 pub(super) fn incorrect_attributions(report: &mut Report) -> io::Result<()> {
@@ -39,7 +39,7 @@ pub(super) fn incorrect_attributions(report: &mut Report) -> io::Result<()> {
         let pages = folder.path().join(number.to_string());
         let capture = Capture::open(File::open(&path)?).map_err(io::Error::other)?;
         record(capture, &pages, settings(bytes_per_hour, rate)).map_err(io::Error::other)?;
-        let what = format!("{} MiB an hour", bytes_per_hour >> 20);
+        let what = format!("{} MiB per hour", bytes_per_hour >> 20);
         ask(report, &what, &pages, &truth, path.metadata()?.len())?;
     }
     Ok(())
@@ -90,16 +90,16 @@ fn ask(report: &mut Report, what: &str, folder: &Path, truth: &Truth, capture_by
                 incorrect += named.difference(&carriers).count();
             }
         }
-        let name = format!("worm, {length} bytes, {what}: incorrect attributions");
-        let note = format!("survey {survey} incorrect, 25,328 correct; pages take 1/{disk:.0} of the capture");
+        let name = format!("incorrect attributions of a worm, excerpts of {length} bytes, {what}");
+        let note = format!("survey: {survey} incorrect, 25,328 correct; pages are 1/{disk:.0} the size of the capture");
         report.add(Figure::new(name, incorrect as f64, Target::None, note))?;
     }
-    let name = format!("worm, {what}: carriers that are not found");
-    let note = format!("{} correct attributions of each length", correct / SURVEY.len());
+    let name = format!("carriers of a worm that are missed, {what}");
+    let note = format!("{} correct attributions per length", correct / SURVEY.len());
     report.add(Figure::new(name, missed as f64, Target::AtMost(0.0), note))
 }
 
-/// Returns the pairs that carried the worm in the span of `page`, from the known traffic.
+/// Returns the pairs that carried the worm in the span of `page`, according to the known traffic.
 fn carriers(page: &Page, truth: &Truth) -> BTreeSet<Pair> {
     let span = page.span();
     let within = truth.planted.iter().filter(|planted| {
@@ -114,7 +114,7 @@ fn carriers(page: &Page, truth: &Truth) -> BTreeSet<Pair> {
 
 /// Returns the pairs that carried all of `excerpt` according to the page.
 fn named(page: &Page, excerpt: &[u8]) -> BTreeSet<Pair> {
-    let answer = query(page, &Question::new(excerpt, 1)).expect("an excerpt of valid length");
+    let answer = query(page, &Question::new(excerpt, 1)).expect("the excerpt has a valid length");
     let whole = answer.attributions.into_iter().filter(|attribution| attribution.part.is_whole);
     whole.map(|attribution| attribution.listed.pair).collect()
 }

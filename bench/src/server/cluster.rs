@@ -1,7 +1,7 @@
 //! Checks answered by a cluster of two real nodes, compared with a single server.
 //!
-//! Each machine is simulated by one processor, which a node and its clients share, so the second node adds a processor.
-//! The ratio shows the overhead of a cluster: each node also looks up the counts of the other.
+//! One processor stands for each machine. A node and its clients share it, so the second node adds a processor. The
+//! ratio shows the overhead of a cluster: each node also looks up the counts of the other.
 
 use std::io::{self, Error};
 use std::path::{Path, PathBuf};
@@ -18,23 +18,23 @@ use super::subject::Subject;
 use crate::report::{Figure, Report, Target};
 use crate::timing::median;
 
-/// Number of rounds; the median is used.
+/// Number of rounds. The result is their median.
 const ROUNDS: usize = 5;
 /// Number of checks per round and node.
 const CHECKS: usize = 100_000;
-/// Number of reports, of three signatures each, sent to each node before the measurement. They are sent in batches,
+/// Number of reports sent to each node before the measurement. Each has three signatures. They are sent in batches,
 /// because the number of reports per client network is limited.
 const REPORTS: usize = 60_000;
 const REPORTS_TOGETHER: usize = 20_000;
-/// Timeout for nodes to exchange their reports.
+/// Maximum time for the nodes to exchange their reports.
 const EXCHANGE_MAX: Duration = Duration::from_secs(60);
 const MEMORY: &str = "256MiB";
 
-/// Configuration of the nodes, by number.
+/// Folders and configuration of the nodes, by number.
 pub(crate) struct ClusterConfig {
-    /// Data folder of each node.
+    /// Data folders of the nodes.
     pub(crate) folders: [PathBuf; 2],
-    /// Configuration of each node, which joins the nodes into one cluster.
+    /// Configurations of the nodes, which join them into one cluster.
     pub(crate) texts: [String; 2],
 }
 
@@ -56,11 +56,12 @@ pub(crate) fn figure(report: &mut Report, folder: &Path, founded: &ClusterConfig
     }
     let ratio = median(rounds.iter().map(|(one, two)| two / one));
     let note = format!(
-        "DCC queries with 3 checksums; each node shares a processor with its clients; {:.0} and {:.0} checks/s",
+        "DCC queries with 3 checksums, each node on one processor with its clients; \
+         {:.0} checks/s on 1 node, {:.0} on 2",
         median(rounds.iter().map(|(one, _)| *one)),
         median(rounds.iter().map(|(_, two)| *two)),
     );
-    report.add(Figure::new("checks of a cluster of 2 nodes / 1 node", ratio, Target::AtLeast(1.8), note))
+    report.add(Figure::new("checks per second, cluster of 2 nodes / 1 node", ratio, Target::AtLeast(1.8), note))
 }
 
 fn report_to(subject: &Subject) -> io::Result<()> {
@@ -86,7 +87,7 @@ fn wait_for_exchange(nodes: &[Subject]) -> io::Result<()> {
                 break;
             }
             if begin.elapsed() > EXCHANGE_MAX {
-                return Err(Error::other(format!("the nodes do not exchange reports: {peers:?}")));
+                return Err(Error::other(format!("the nodes have not exchanged their reports: {peers:?}")));
             }
             thread::sleep(Duration::from_millis(100));
         }
@@ -94,12 +95,12 @@ fn wait_for_exchange(nodes: &[Subject]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the checks per second that the servers answer together. The clients of each server run on the same processor
-/// as the server.
+/// Returns the checks per second that the servers answer together. The clients of a server run on the server's
+/// processor.
 fn answered(subjects: &[&Subject]) -> io::Result<f64> {
     thread::scope(|scope| {
         let asking: Vec<_> = subjects.iter().enumerate().map(|(cpu, s)| scope.spawn(move || ask(s, cpu))).collect();
-        asking.into_iter().map(|thread| thread.join().expect("the thread does not panic")).sum()
+        asking.into_iter().map(|thread| thread.join().expect("client threads do not panic")).sum()
     })
 }
 

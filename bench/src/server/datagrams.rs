@@ -1,4 +1,4 @@
-//! A UDP socket that reads and writes in batches, with one system call for up to [`BATCH`] datagrams.
+//! A UDP socket that reads and writes in batches. One system call handles up to [`BATCH`] datagrams.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -9,10 +9,10 @@ use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, recvmmsg, sendmmsg, s
 
 /// Maximum number of datagrams per system call.
 pub(crate) const BATCH: usize = 64;
-/// Buffer size of a socket: several windows of requests.
+/// Buffer size of a socket, enough for several windows of requests.
 const SOCKET_BYTES: usize = 4 << 20;
 
-/// A socket with reusable structures for batches.
+/// A socket, with reusable structures for batches.
 pub(crate) struct Datagrams {
     socket: UdpSocket,
     inbound: MultiHeaders<SockaddrIn>,
@@ -51,7 +51,7 @@ impl Datagrams {
         Ok(self.socket.local_addr()?.port())
     }
 
-    /// Waits for at least one datagram and receives all available datagrams, one into each of `buffers`. Returns an
+    /// Waits for at least one datagram, and receives all that are available, one into each of `buffers`. Returns an
     /// empty batch after a timeout.
     pub(crate) fn receive<'a>(&mut self, buffers: impl Iterator<Item = &'a mut [u8]>) -> io::Result<ReceivedBatch> {
         self.receive_with(buffers, MsgFlags::MSG_WAITFORONE)
@@ -85,7 +85,7 @@ impl Datagrams {
         Ok(received)
     }
 
-    /// Sends `packets`, at most [`BATCH`] of them, to `to`, or to the connected address.
+    /// Sends up to [`BATCH`] `packets` to `to`, or to the connected address.
     pub(crate) fn send<'a>(
         &mut self,
         mut packets: impl ExactSizeIterator<Item = &'a [u8]>,

@@ -5,10 +5,11 @@ use std::net::Ipv4Addr;
 
 use super::datagrams::{BATCH, Datagrams};
 
-/// Size of the receive buffer, larger than any request of the bench.
+/// Size of the receive buffer, larger than any request in the benchmarks.
 const DATAGRAM_BYTES_MAX: usize = 2048;
 
-/// Prints the port of the echo server, and answers every datagram with `reply_bytes` bytes until the process is killed.
+/// Runs the echo server. Prints its port, and answers every datagram with `reply_bytes` bytes until the process is
+/// killed.
 pub(crate) fn run(reply_bytes: usize) -> io::Result<()> {
     let mut datagrams = Datagrams::bind(Ipv4Addr::LOCALHOST)?;
     writeln!(io::stdout(), "{}", datagrams.port()?)?;

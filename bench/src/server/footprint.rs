@@ -1,4 +1,4 @@
-//! Memory and disk use of servers with many signatures.
+//! Memory and disk use of a server with many signatures.
 
 use std::io;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::report::{Figure, Report, Target};
 
 /// Number of signatures of each kind.
 const SIGNATURES: u64 = 1_000_000;
-/// A memory budget large enough for [`SIGNATURES`] texts with shingles, which get a twentieth of the budget.
+/// Memory budget, of which texts with shingles get a twentieth: enough for [`SIGNATURES`] of them.
 const MEMORY: &str = "4GiB";
 /// Number of digests in one Pyzor report.
 const DIGESTS: u64 = 100;
@@ -20,18 +20,18 @@ const DIGESTS: u64 = 100;
 const AT_ONCE: u64 = 20_000;
 const MIB: f64 = (1 << 20) as f64;
 
-/// The known signatures of a server: signatures with numbers below these limits.
+/// The signatures that a server knows: those with numbers below these limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     pub(crate) pyzor: u64,
-    /// Number of known messages, with three DCC checksums each.
+    /// Number of known messages. Each has three DCC checksums.
     pub(crate) dcc: u64,
     pub(crate) texts: u64,
 }
 
 impl Known {
-    /// Reports all known signatures to `subject`. After each kind of signature, calls `then` with its name and number
-    /// of signatures.
+    /// Reports all known signatures to `subject`. After each kind, calls `then` with the name of the kind and its
+    /// number of signatures.
     pub(crate) fn report_to(
         self,
         subject: &Subject,
@@ -57,7 +57,7 @@ fn fill(subject: &Subject, rounds: &Rounds, protocol: &str, kind: &dyn Kind, req
     Ok(())
 }
 
-/// Measures memory and disk of a server with [`SIGNATURES`] of each kind.
+/// Measures the memory and disk use of a server with [`SIGNATURES`] of each kind.
 pub(crate) fn figures(report: &mut Report, rounds: &Rounds, processors: &Processors, folder: &Path) -> io::Result<()> {
     let subject = Subject::start(processors, folder, MEMORY, "")?;
     let size = || Ok::<_, io::Error>((subject.server.resident_bytes()?, subject.disk_bytes()?));
@@ -67,19 +67,25 @@ pub(crate) fn figures(report: &mut Report, rounds: &Rounds, processors: &Process
     known.report_to(&subject, rounds, |kind, signatures| {
         let after = size()?;
         let more = after.0.saturating_sub(before.0) as f64 / MIB;
-        let note = format!("{more:.0} MiB more memory, budget {MEMORY}; {} requests lost so far", rounds.lost.get());
+        let note =
+            format!("{more:.0} MiB of additional memory, budget {MEMORY}; {} requests lost so far", rounds.lost.get());
         let disk = after.1.saturating_sub(before.1) as f64 / signatures as f64;
-        report.add(Figure::new(format!("bytes of disk per {kind}, {signatures} of them"), disk, Target::None, note))?;
+        report.add(Figure::new(
+            format!("bytes on disk per {kind}, for {signatures} of them"),
+            disk,
+            Target::None,
+            note,
+        ))?;
         before = after;
         Ok(())
     })?;
     let end = size()?;
     let note = format!(
-        "{:.0} at start; {:.0} MiB of disk, {:.0} at start",
+        "{:.0} MiB at the start; {:.0} MiB on disk, {:.0} MiB at the start",
         start.0 as f64 / MIB,
         end.1 as f64 / MIB,
         start.1 as f64 / MIB
     );
-    let name = format!("resident memory with {SIGNATURES} of each kind, MiB, budget {MEMORY}");
+    let name = format!("resident memory in MiB with {SIGNATURES} signatures of each kind, budget {MEMORY}");
     report.add(Figure::new(name, end.0 as f64 / MIB, Target::None, note))
 }

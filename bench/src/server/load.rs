@@ -1,6 +1,6 @@
-//! The load generator, which creates requests in advance, sends them from one socket, and stores every answer.
+//! The load generator. It creates requests in advance, sends them from one socket, and stores every answer.
 //!
-//! It matches answers with requests after the clock has stopped, so that the measured time does not include this work.
+//! Answers are matched with requests after the clock has stopped, so that the measured time does not include this work.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::datagrams::{BATCH, Datagrams};
 
-/// Timeout after which requests in flight count as lost.
+/// Time after which requests in flight are counted as lost.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Size of a receive buffer, larger than any reply.
 const REPLY_BYTES_MAX: usize = 256;
@@ -27,7 +27,7 @@ impl Packets {
         let length = bytes.len();
         for at in 1..count {
             write(at, &mut bytes);
-            assert_eq!(bytes.len(), (at + 1) * length, "requests of one kind have one length");
+            assert_eq!(bytes.len(), (at + 1) * length, "requests of one kind have the same length");
         }
         Self { bytes, length }
     }
@@ -56,7 +56,7 @@ pub(crate) struct Answers {
 impl Answers {
     fn with_room_for(requests: usize) -> Self {
         Self {
-            // Includes space for a full batch after the last answer. The memory is touched before the clock starts.
+            // Include room for a full batch after the last answer. Touch the memory before the clock starts.
             bytes: vec![[1; REPLY_BYTES_MAX]; requests + BATCH],
             lengths: Vec::with_capacity(requests + BATCH),
             arrivals: Vec::with_capacity(requests + BATCH),
@@ -88,7 +88,8 @@ impl Answers {
     }
 }
 
-/// Sends all of `packets` from `client` to `server` as fast as it answers, with at most `window` requests in flight.
+/// Sends all of `packets` from `client` to `server`, as fast as the server answers, with at most `window` requests in
+/// flight.
 pub(crate) fn saturate(client: Ipv4Addr, server: SocketAddr, packets: &Packets, window: usize) -> io::Result<Answers> {
     let mut datagrams = Datagrams::connect(client, server, PATIENCE)?;
     let total = packets.count();
@@ -113,7 +114,8 @@ pub(crate) fn saturate(client: Ipv4Addr, server: SocketAddr, packets: &Packets, 
     Ok(answers)
 }
 
-/// Sends all of `packets` from `client` to `server`, the n-th after n × `interval`, without waiting for answers.
+/// Sends all of `packets` from `client` to `server`. The n-th is sent after n × `interval`, without waiting for
+/// answers.
 pub(crate) fn pace(client: Ipv4Addr, server: SocketAddr, packets: &Packets, interval: Duration) -> io::Result<Answers> {
     let mut datagrams = Datagrams::connect(client, server, PATIENCE)?;
     let total = packets.count();
@@ -165,7 +167,7 @@ mod tests {
                 server.send(buffers[..next].iter().map(<[u8; 4]>::as_slice), &received.senders).unwrap();
                 answered += next;
             }
-            // Keeps the socket open until the test has ended, so that later packets are lost and not refused.
+            // Keep the socket open until the test has ended, so that later packets are lost instead of refused.
             thread::park();
         });
         (CLIENT, receiver.recv().unwrap()).into()

@@ -1,4 +1,4 @@
-//! Servers that Bruit can replace, if they are installed: pyzord, and rspamd's fuzzy storage on Redis.
+//! Comparisons with servers that Bruit can replace, if they are installed: pyzord, and rspamd's fuzzy storage on Redis.
 
 use std::fs;
 use std::io::{self, BufWriter, Error, ErrorKind, Write};
@@ -15,21 +15,21 @@ use super::subject::Subject;
 use crate::report::{Figure, Report, Target};
 use crate::timing::median;
 
-/// Number of rounds; the median is used.
+/// Number of rounds. The result is their median.
 const ROUNDS: usize = 3;
-/// Number of requests in flight. The socket buffers of the peers hold no more.
+/// Number of requests in flight. The socket buffers of the peers have no room for more.
 const WINDOW: usize = 64;
-/// Number of requests in flight for reports of many digests.
+/// Number of requests in flight, for reports of many digests.
 const REPORTS_UNDER_WAY: usize = 8;
-/// Number of digests stored in pyzord, and number of digests in one report.
+/// Number of digests stored in pyzord. The second number is the digests per report.
 const PYZOR_KNOWN: u64 = 200_000;
 const DIGESTS: u64 = 100;
 /// Number of texts stored in rspamd.
 const TEXTS_KNOWN: u64 = 30_000;
-/// Delay until rspamd has renewed the expiry of the texts that it found. It does so at its next write, 1 to 1.5 seconds
-/// later.
+/// Delay until rspamd has renewed the expiry of the texts that it found. It does that with its next write, 1 to 1.5
+/// seconds later.
 const RSPAMD_SYNC: Duration = Duration::from_millis(1_600);
-/// Timeout for a peer to start, or to store data.
+/// Maximum time for a peer to start, or to store data.
 const PATIENCE: Duration = Duration::from_secs(60);
 const REPLY_BYTES_MAX: usize = 256;
 
@@ -40,13 +40,13 @@ struct Comparison<'a> {
     /// Number of signatures stored in the peer.
     known: u64,
     requests: usize,
-    /// Time that the peer needs to finish its work after its last answer.
+    /// Time that the peer needs after its last answer to finish its work.
     settles: Duration,
     /// Target for the ratio of our requests per CPU second to the peer's.
     wanted: f64,
 }
 
-/// A running peer, with all its processes.
+/// A running peer and all its processes.
 struct Peer {
     address: SocketAddr,
     servers: Vec<Server>,
@@ -59,7 +59,7 @@ impl Peer {
     }
 }
 
-/// The server under test, its stored signatures, and the counter of its requests.
+/// The server under test, the signatures that it knows, and the counter of its requests.
 pub(crate) struct Baseline<'a> {
     pub(crate) subject: &'a Subject,
     pub(crate) known: super::footprint::Known,
@@ -116,7 +116,7 @@ fn compare_with(
     };
     if let Some(reason) = missing {
         return comparisons.iter().try_for_each(|Comparison { name, wanted, .. }| {
-            report.missing(&format!("{name}, requests per CPU second"), &format!(">= {wanted}"), reason)
+            report.missing(&format!("requests per CPU second, {name}"), &format!(">= {wanted}"), reason)
         });
     }
     let peer = peer?;
@@ -148,9 +148,9 @@ fn compare(
     let (lost, forgotten) = (of_peer.lost.get(), of_peer.forgotten.get());
     let (ours, theirs) = (micros(&ours), micros(&theirs));
     let note = format!(
-        "{ours:.2} us of CPU, peer {theirs:.0}; requests lost by the peer {lost}, signatures forgotten {forgotten}"
+        "{ours:.2} us of CPU, peer {theirs:.0} us; the peer lost {lost} requests and forgot {forgotten} signatures"
     );
-    let name = format!("{name}, requests per CPU second");
+    let name = format!("requests per CPU second, {name}");
     report.add(Figure::new(name, ratio, Target::AtLeast(wanted), note))
 }
 
@@ -169,7 +169,7 @@ fn pyzord(processors: &Processors, folder: &Path) -> io::Result<Peer> {
     Ok(peer)
 }
 
-/// Starts rspamd's fuzzy storage with its own Redis. The texts are written to Redis directly, because writing them
+/// Starts rspamd's fuzzy storage, with its own Redis. The texts are written to Redis directly, because writing them
 /// through rspamd would take a minute.
 fn rspamd(processors: &Processors, folder: &Path) -> io::Result<Peer> {
     let home = folder.join("rspamd");
@@ -193,7 +193,7 @@ fn rspamd(processors: &Processors, folder: &Path) -> io::Result<Peer> {
     Ok(peer)
 }
 
-/// Returns a configuration of the fuzzy storage alone, independent of the installed configuration.
+/// Returns a configuration for the fuzzy storage alone. It does not use the installed configuration.
 fn rspamd_configuration(home: &Path, address: SocketAddr, redis: SocketAddr) -> String {
     let home = home.display();
     format!(
@@ -216,7 +216,7 @@ fn quiet(processors: &Processors, command: &mut Command) -> io::Result<Server> {
     processors.start(command.stdout(Stdio::null()).stderr(Stdio::null()))
 }
 
-/// Returns a loopback address that is free for both UDP and TCP.
+/// Returns a loopback address with a port that is free for both UDP and TCP.
 fn free_address() -> io::Result<SocketAddr> {
     loop {
         let address = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
@@ -226,7 +226,7 @@ fn free_address() -> io::Result<SocketAddr> {
     }
 }
 
-/// Queries `peer` about `signature` until the answer is `wanted`.
+/// Sends checks of `signature` to `peer` until the answer is `wanted`.
 fn until(peer: &mut Peer, kind: &dyn Kind, signature: u64, wanted: fn(Reading) -> bool) -> io::Result<()> {
     let start = Instant::now();
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -235,7 +235,7 @@ fn until(peer: &mut Peer, kind: &dyn Kind, signature: u64, wanted: fn(Reading) -
     let (mut packet, mut reply) = (Vec::new(), [0; REPLY_BYTES_MAX]);
     kind.write(0, signature, &mut packet);
     while start.elapsed() < PATIENCE {
-        // Until the peer listens, sending may fail with "connection refused".
+        // As long as the peer does not listen, sending may fail with "connection refused".
         let length = socket.send(&packet).and_then(|_| socket.recv(&mut reply)).unwrap_or(0);
         if kind.read(&reply[..length]).is_some_and(wanted) {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Servers as child processes, which run on a separate processor. Their CPU time and memory are measured, and they are
-//! stopped when no longer needed.
+//! Servers as child processes on a separate processor. Their CPU time and memory are measured, and they are stopped
+//! when no longer needed.
 
 use std::fs;
 use std::io::{self, Error, ErrorKind};
@@ -14,11 +14,11 @@ use nix::unistd::Pid;
 
 /// Maximum time for a server to stop before it is killed.
 const STOPPING: Duration = Duration::from_secs(20);
-/// Interval at which to check whether a server has exited.
+/// Interval between checks whether a server has exited.
 const STOPPING_STEP: Duration = Duration::from_millis(10);
 
-/// Assignment of processors. The bench runs on the first and servers on the last, so that they do not compete. When the
-/// assignment is dropped, the bench may run on any processor again.
+/// The assignment of processors. The benchmark runs on the first, servers run on the last, so that they do not compete.
+/// When the assignment is dropped, the benchmark may use all processors again.
 pub(crate) struct Processors {
     all: CpuSet,
     servers: CpuSet,
@@ -26,7 +26,7 @@ pub(crate) struct Processors {
 }
 
 impl Processors {
-    /// Divides the processors between bench and servers, and pins this thread to its processor.
+    /// Divides the processors between the benchmark and the servers, and pins this thread to its processor.
     pub(crate) fn divide() -> io::Result<Self> {
         let all = sched_getaffinity(SELF)?;
         let allowed = allowed(&all);
@@ -48,7 +48,7 @@ impl Processors {
 
     /// Starts `command` as a server.
     pub(crate) fn start(&self, command: &mut Command) -> io::Result<Server> {
-        // A child inherits the processors of the thread that starts it.
+        // A child process inherits the processors of the thread that starts it.
         sched_setaffinity(SELF, &self.servers)?;
         let child = command.stdin(Stdio::null()).spawn();
         sched_setaffinity(SELF, &self.bench)?;
@@ -58,7 +58,7 @@ impl Processors {
 
 impl Drop for Processors {
     fn drop(&mut self) {
-        // Cannot fail: these processors were allowed before.
+        // This cannot fail: these processors were allowed before.
         let _ = sched_setaffinity(SELF, &self.all);
     }
 }
@@ -101,7 +101,7 @@ impl Server {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).and_then(|kib| kib.parse::<u64>().ok());
-        kib.map(|kib| kib << 10).ok_or_else(|| Error::other("no VmRSS in the status of the process"))
+        kib.map(|kib| kib << 10).ok_or_else(|| Error::other("the status of the process has no VmRSS"))
     }
 
     /// Fails with [`ErrorKind::BrokenPipe`] if the process has exited.

@@ -1,4 +1,4 @@
-//! Measurements of Razor checks over one connection, one at a time and in the largest batches that clients send.
+//! Measurements of Razor checks over one connection: one at a time, and in the largest batches that clients send.
 
 use std::io::{self, BufRead, BufReader, Error, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,16 +14,17 @@ use super::subject::Subject;
 use crate::report::{Figure, Report, Target};
 use crate::timing::median;
 
-/// Number of rounds; the median is used.
+/// Number of rounds. The result is their median.
 const ROUNDS: usize = 5;
 /// Number of checks in a round.
 const CHECKS: usize = 10_000;
-/// Numbers of checks per request: the batch size of clients, and single checks.
+/// Numbers of checks per request: the batch size of clients, and 1.
 const BATCHES: [usize; 2] = [50, 1];
-/// Number of HTTP reports, each with [`SIGNATURES_MAX`] signatures. Reports over Razor would need whole messages.
+/// Number of reports, each with [`SIGNATURES_MAX`] signatures. They are sent over HTTP, because Razor reports would
+/// need whole messages.
 const REPORTS: usize = 8;
 const KNOWN: usize = REPORTS * SIGNATURES_MAX;
-/// Timeout of a reply.
+/// Maximum time to wait for a reply.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) fn figures(report: &mut Report, subject: &Subject) -> io::Result<()> {
@@ -38,7 +39,7 @@ pub(crate) fn figures(report: &mut Report, subject: &Subject) -> io::Result<()> 
             rates.push(CHECKS as f64 / used.as_secs_f64());
         }
         let rate = median(rates.into_iter());
-        let name = format!("Razor checks per CPU second, {batch} in a request, one connection");
+        let name = format!("Razor checks per CPU second, {batch} per request, one connection");
         report.add(Figure::new(name, rate, Target::None, format!("{:.2} us of CPU", 1e6 / rate)))?;
     }
     Ok(())
@@ -62,7 +63,7 @@ fn report_known(http: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends one request over HTTP, which must succeed.
+/// Sends one request over HTTP. Fails if the server does not accept it.
 fn post(http: SocketAddr, path: &str, body: &[u8]) -> io::Result<()> {
     let mut stream = TcpStream::connect(http)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -90,7 +91,7 @@ impl Connection {
         Ok(Self { stream })
     }
 
-    /// Makes [`CHECKS`] checks; every second check is for a known signature.
+    /// Sends [`CHECKS`] checks. Every second one is for a known signature.
     fn check_all(&mut self, round: usize, batch: usize) -> io::Result<()> {
         let ep4 = Ep4::default();
         for first in (0..CHECKS).step_by(batch) {

@@ -1,4 +1,4 @@
-//! Requests of the load generator, built from numbers: signature number n is the same in all requests.
+//! Requests for the load generator, built from numbers. Signature number n is the same in all requests.
 
 pub(crate) mod dcc;
 pub(crate) mod fuzzy;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::load::{Answers, Packets};
 use crate::keys::mixed;
 
-/// A kind of request: its encoding, and the decoding of its replies.
+/// A kind of request: encodes requests and decodes replies.
 pub(crate) trait Kind {
     /// Appends request number `serial`, about signature number `signature`.
     fn write(&self, serial: u32, signature: u64, packet: &mut Vec<u8>);
@@ -21,7 +21,7 @@ pub(crate) trait Kind {
         serial
     }
 
-    /// Decodes a reply; `None` if it is invalid or a refusal.
+    /// Decodes a reply. Returns `None` if it is invalid or a refusal.
     fn read(&self, reply: &[u8]) -> Option<Reading>;
 }
 
@@ -40,7 +40,7 @@ const ABSENT_FROM: u64 = 1 << 40;
 /// The signatures of a series of requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SignatureRange {
-    /// Alternately a signature below this number and one that was never reported.
+    /// In turn, a signature below this number and one that was never reported.
     HalfBelow(u64),
     /// Consecutive signatures, starting with this number.
     From(u64),
@@ -74,15 +74,15 @@ impl<'a> Requests<'a> {
         Self { kind, first, about, packets }
     }
 
-    /// Evaluates the answers; request number n was due after n × `interval`. Fails if an answer is not a reply, or does
-    /// not match a request.
+    /// Evaluates the answers. Request number n was due after n × `interval`. Fails if an answer is not a valid reply,
+    /// or does not match a request.
     pub(crate) fn read(&self, answers: &Answers, interval: Duration) -> io::Result<Findings> {
         let mut open: HashMap<u32, usize> =
             (0..self.packets.count()).map(|at| (self.kind.mark(self.first.wrapping_add(at as u32)), at)).collect();
         let mut findings = Findings::default();
         for (reply, arrival) in answers.iter() {
             let reading = self.kind.read(reply).ok_or_else(|| refused(reply))?;
-            let at = open.remove(&reading.mark).ok_or_else(|| Error::other("a reply that matches no request"))?;
+            let at = open.remove(&reading.mark).ok_or_else(|| Error::other("reply does not match any request"))?;
             let was_reported = matches!(self.about, SignatureRange::HalfBelow(_)) && at.is_multiple_of(2);
             findings.forgotten += usize::from(was_reported && !reading.is_known);
             findings.waits.push(arrival.saturating_sub(interval * at as u32));
@@ -91,12 +91,12 @@ impl<'a> Requests<'a> {
     }
 }
 
-/// Evaluation of the answers to [`Requests`].
+/// The evaluated answers to [`Requests`].
 #[derive(Default)]
 pub(crate) struct Findings {
-    /// Latency of each answered request, unordered.
+    /// Latency of each answered request, in no particular order.
     pub(crate) waits: Vec<Duration>,
-    /// Number of signatures that were reported but are not known.
+    /// Number of signatures that were reported, but that the server does not know.
     pub(crate) forgotten: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Rounds of requests to a server, compared with the same rounds to the echo server.
+//! Rounds of requests, sent to a server and to the echo server for comparison.
 
 use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Error};
@@ -26,17 +26,17 @@ pub(crate) struct Round {
     pub(crate) per_second: f64,
 }
 
-/// Runs rounds of requests with unique serial numbers, and counts lost requests and forgotten signatures.
+/// Runs rounds of requests with unique serial numbers. Counts lost requests and forgotten signatures.
 pub(crate) struct Rounds {
     /// Number of requests in flight.
     window: usize,
     serial: Cell<u32>,
     network: Cell<u8>,
-    /// Number of requests so far.
+    /// Number of requests sent so far.
     pub(crate) requests: Cell<usize>,
     /// Number of requests without an answer.
     pub(crate) lost: Cell<usize>,
-    /// Number of checks of reported signatures that were not known.
+    /// Number of checks of reported signatures that the server did not know.
     pub(crate) forgotten: Cell<usize>,
 }
 
@@ -53,7 +53,7 @@ impl Rounds {
         Requests::new(kind, first, count, about)
     }
 
-    /// Sends `requests` to `server` as fast as it answers, and evaluates every answer.
+    /// Sends `requests` to `server`, as fast as the server answers, and evaluates every answer.
     pub(crate) fn saturate(&self, address: SocketAddr, requests: &Requests<'_>) -> io::Result<Answers> {
         let answers = load::saturate(self.next_client(), address, &requests.packets, self.window)?;
         self.read(requests, &answers, Duration::ZERO)?;
@@ -86,7 +86,7 @@ impl Rounds {
         self.read(requests, &answers, interval)
     }
 
-    /// Returns a client address in a different network from the previous round, because the number of reports per
+    /// Returns a client address for a round. Each round uses a different network, because the number of reports per
     /// network and day is limited.
     fn next_client(&self) -> Ipv4Addr {
         let network = self.network.get();
@@ -137,7 +137,7 @@ impl Echo {
         Ok(Self { server, address: (Ipv4Addr::LOCALHOST, port).into() })
     }
 
-    /// Runs one round of `requests` without evaluating the answers.
+    /// Sends one round of `requests`, without evaluating the answers.
     pub(crate) fn measure(&self, requests: &Requests<'_>) -> io::Result<Round> {
         let before = self.server.cpu_time()?;
         let answers = load::saturate(Ipv4Addr::LOCALHOST, self.address, &requests.packets, WINDOW)?;

@@ -1,4 +1,4 @@
-//! The cost of a request, relative to the cost of the echo server, and its latency.
+//! The cost of a request, relative to that of the echo server, and its latency.
 
 use std::io;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use super::subject::Subject;
 use crate::report::{Figure, Report, Target};
 use crate::timing::median;
 
-/// Number of rounds; the median is used.
+/// Number of rounds. The result is their median.
 const ROUNDS: usize = 7;
 /// Number of requests in a round.
 pub(crate) const REQUESTS: usize = 30_000;
 /// Number of requests before the first round. They warm up both servers and show the length of the replies.
 const WARM_UP: usize = 2_000;
-/// First number of the signatures reported by rounds.
+/// Number of the first signature that rounds report.
 const REPORTED_FROM: u64 = 1 << 36;
 
 /// One line of the table.
@@ -111,14 +111,14 @@ fn compare(
     let ratio = median(ratios);
     let (echoed, served) = (Round::median(&echoed), Round::median(&served));
     let note = format!(
-        "{:.2} us of CPU, echo {:.2}; {:.0} requests/s, {} lost",
+        "{:.2} us of CPU, echo server {:.2} us; {:.0} requests/s, {} lost",
         1e6 / served.per_cpu_second,
         1e6 / echoed.per_cpu_second,
         served.per_second,
         rounds.lost.get() - lost
     );
     report.add(Figure::new(
-        format!("{}: requests per CPU second, relative to an echo server", case.name),
+        format!("requests per CPU second, relative to an echo server: {}", case.name),
         ratio,
         case.target,
         note,
@@ -126,7 +126,7 @@ fn compare(
     latency(report, rounds, subject, case, served.per_second / 2.0)
 }
 
-/// Measures latencies at half of the maximum rate.
+/// Measures latencies at half the maximum rate.
 fn latency(report: &mut Report, rounds: &Rounds, subject: &Subject, case: &Case, per_second: f64) -> io::Result<()> {
     let lost = rounds.lost.get();
     let requests = rounds.requests(&*case.kind, REQUESTS, about(case, ROUNDS + 1));
@@ -134,11 +134,11 @@ fn latency(report: &mut Report, rounds: &Rounds, subject: &Subject, case: &Case,
     let (half, most) = (percentile(&mut waits, 50), percentile(&mut waits, 99));
     let (half, lost) = (half.as_secs_f64() * 1e6, rounds.lost.get() - lost);
     let note = format!("p50 {half:.0} us, at {per_second:.0} requests/s, {lost} lost");
-    let name = format!("{}: p99 at half load, us", case.name);
+    let name = format!("p99 latency at half load, in us: {}", case.name);
     report.add(Figure::new(name, most.as_secs_f64() * 1e6, Target::None, note))
 }
 
-/// Returns the given percentile of the waits.
+/// Returns a percentile of the waiting times.
 fn percentile(waits: &mut [Duration], percent: usize) -> Duration {
     let at = (waits.len() * percent / 100).min(waits.len().saturating_sub(1));
     if waits.is_empty() { Duration::ZERO } else { *waits.select_nth_unstable(at).1 }

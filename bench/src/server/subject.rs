@@ -10,20 +10,20 @@ use std::time::Duration;
 use super::process::{Processors, Server, disk_bytes};
 use super::requests::{dcc, fuzzy};
 
-/// Name of the program, which is built next to the bench.
+/// Name of the program. It is built into the same folder as the benchmark.
 const PROGRAM: &str = "bruit";
 
 /// A running `bruit serve`.
 pub(crate) struct Subject {
     pub(crate) server: Server,
-    /// Lines that the server printed when it started to listen.
+    /// The lines that the server printed when it started to listen.
     announced: Vec<String>,
     data: PathBuf,
 }
 
 impl Subject {
-    /// Starts a server with the memory budget `memory` and all its files in `folder`, and waits until it is ready.
-    /// `more` is appended to its configuration.
+    /// Starts a server with the memory budget `memory` and all its files in `folder`. Waits until it is ready. `more`
+    /// is appended to its configuration.
     pub(crate) fn start(processors: &Processors, folder: &Path, memory: &str, more: &str) -> io::Result<Self> {
         let (data, config, log) = (folder.join("data"), folder.join("bruit.toml"), folder.join("log"));
         fs::write(&config, configuration(memory) + more)?;
@@ -31,7 +31,9 @@ impl Subject {
         command.arg("serve").arg("--config").arg(&config).arg("--data").arg(&data);
         command.stdout(Stdio::piped()).stderr(File::create(&log)?);
         let mut server = processors.start(&mut command).map_err(|error| {
-            Error::other(format!("{error}: no {PROGRAM} next to the bench; `cargo xtask bench` builds both"))
+            Error::other(format!(
+                "{error}: {PROGRAM} is not in the folder of the benchmark; `cargo xtask bench` builds both"
+            ))
         })?;
         let lines = BufReader::new(server.output()?).lines();
         let announced: Vec<String> = lines.map_while(Result::ok).take_while(|line| line != "ready").collect();
@@ -47,7 +49,7 @@ impl Subject {
         address.ok_or_else(|| Error::other(format!("the server has no {protocol} listener")))
     }
 
-    /// Returns the administrator's token.
+    /// Returns the administrator's HTTP token.
     pub(crate) fn token(&self) -> io::Result<String> {
         Ok(fs::read_to_string(self.data.join("admin.token"))?.trim().to_owned())
     }
@@ -62,7 +64,7 @@ impl Subject {
     }
 }
 
-/// Returns a configuration with free ports for all protocols, and the accounts for signed or encrypted requests.
+/// Returns a configuration with free ports for all protocols, and with the accounts for signed or encrypted requests.
 fn configuration(memory: &str) -> String {
     let listen = ["razor", "dcc", "pyzor", "fuzzy", "http"].map(|name| format!("[{name}]\nlisten = \"127.0.0.1:0\"\n"));
     let dcc = format!("protocol = \"dcc\"\nname = \"{}\"\npassword = \"{}\"\n", dcc::CLIENT, dcc::PASSWORD);

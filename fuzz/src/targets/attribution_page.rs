@@ -1,7 +1,7 @@
 //! Decoded attribution pages encode to the same bytes, and can be queried.
 //!
-//! Filters in a page have checksums and key ids, which random bytes never match. The target therefore changes bytes of
-//! a valid page, at positions that depend on the input. It also decodes the unchanged input.
+//! The filters in a page have checksums and key IDs, which random bytes never match. The target therefore changes bytes
+//! of a valid page, at positions that depend on the input. It also decodes the input itself.
 
 use std::sync::LazyLock;
 
@@ -12,7 +12,7 @@ use bruit_structures::blocks::BlockShape;
 
 const SPAN: Span = Span { from: 0, to: 599 };
 
-/// A page with two pairs in it.
+/// A page with two pairs.
 static PAGE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let shape = BlockShape::new(32, 3).expect("the shape is valid");
     let settings = Settings { shape, bytes_per_hour: 1 << 20, page_seconds: 600, false_positive_rate: 0.01 };
@@ -36,7 +36,7 @@ pub(crate) fn fuzz(input: &[u8]) {
 fn work_with(bytes: &[u8]) {
     let Ok(page) = Page::from_bytes(SPAN, bytes) else { return };
     let again = page.to_bytes().expect("a decoded page can be encoded");
-    assert_eq!(Page::from_bytes(SPAN, &again).expect("it is a page").to_bytes().expect("and again"), again);
+    assert_eq!(Page::from_bytes(SPAN, &again).expect("the page is valid").to_bytes().expect("and again"), again);
     if page.offsets().longest_blocks() <= 1024 {
         let _ = query(&page, &Question::new(&[7; 100], 1));
     }

@@ -1,4 +1,4 @@
-//! Reading captures and decoding packets never panics, and all returned bytes are part of the input.
+//! Reading captures and decoding packets never panics. All returned bytes are part of the input.
 
 use bruit_forensics::capture::{Capture, FRAME_BYTES_MAX, Frame, Link};
 use bruit_forensics::flows::{IDENTITY_BYTES_MAX, Identity, Key};
@@ -14,7 +14,7 @@ pub(crate) fn fuzz(bytes: &[u8]) {
     while let Ok(Some(frame)) = capture.next_frame() {
         given += frame.bytes.len();
         assert!(frame.bytes.len() <= FRAME_BYTES_MAX && given <= bytes.len());
-        // Decode with the link type of the capture, and with every other link type.
+        // Decode the frame with the link type of the capture, and with every other link type.
         LINKS.into_iter().chain([frame.link]).for_each(|link| look_into(&Frame { link, ..frame }));
     }
     assert!(capture.position() <= bytes.len() as u64);

@@ -1,5 +1,5 @@
-//! Datagrams are decoded or dropped, and decoded datagrams encode to the same bytes. Texts are parsed as
-//! whitelists or refused.
+//! Datagrams are decoded or dropped, and decoded datagrams encode to the same bytes. Texts are parsed as whitelists or
+//! rejected.
 
 use bruit_protocols::dcc::whitelist::{self, ENTRIES_MAX};
 use bruit_protocols::dcc::{Ask, Header, ITEMS_MAX, Item, Reply, Request, Totals};
@@ -55,6 +55,6 @@ fn write_again(request: &Request<'_>) {
     let Request { header: Header { version, sender, numbers }, ask: again, .. } =
         Request::decode(&out).expect("our own request can be decoded");
     assert_eq!((version, sender, numbers), (request.header.version, request.header.sender, request.header.numbers));
-    assert_eq!(again, Request::decode(request.frame()).expect("it was decoded before").ask);
+    assert_eq!(again, Request::decode(request.frame()).expect("the datagram was decoded before").ask);
     assert_eq!(out.len(), request.frame().len());
 }

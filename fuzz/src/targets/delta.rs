@@ -1,4 +1,4 @@
-//! Random bytes after a valid header cause no panic, and applying an encoded delta produces its target.
+//! Random bytes after a valid header cause no panic. Applying an encoded delta produces its target.
 
 use bruit_filters::bloom::{ClassicalFilter, OneLineFilter};
 use bruit_filters::counting::{CountingFilter, Extension, OneLineCounts};
@@ -20,7 +20,7 @@ pub(crate) fn fuzz(input: &[u8]) {
     }
 }
 
-/// Returns small filters of all kinds, with cells that straddle words, and with more than one block.
+/// Returns small filters of all kinds. Some have cells that straddle words, some have more than one block.
 fn empty(shape: u8) -> StoredFilter {
     let key_id = key().id();
     let hash = |cells, hashes| FingerprintHash::new(cells, hashes, 40, key_id).unwrap();
@@ -45,7 +45,7 @@ fn fingerprints(names: &[[u8; 2]]) -> Vec<Fingerprint> {
     names.iter().map(|name| key().fingerprint(name)).collect()
 }
 
-/// Builds a delta of `base` from `body` and a header whose predictable fields are correct, and applies it.
+/// Builds a delta of `base` from `body`, with a header whose predictable fields are correct. Then applies it.
 fn apply_random(base: StoredFilter, encoding: u8, body: &[u8]) {
     let header = delta::encode(&base, &base, 0, None).expect("a filter has a delta to itself");
     let mut bytes = header[..DELTA_HEADER_BYTES].to_vec();
@@ -57,22 +57,22 @@ fn apply_random(base: StoredFilter, encoding: u8, body: &[u8]) {
     bytes.extend_from_slice(&crc32fast::hash(body).to_le_bytes());
     let mut filter = base.clone();
     match applied(&mut filter, &mut bytes) {
-        // The changes are valid except for the checksum of their target. Insert the correct checksum.
+        // Only the checksum of the target is wrong, so insert the correct one.
         Err(ApplyError::WrongTarget { found, .. }) => {
-            assert!(filter == base, "a refused delta changes nothing");
+            assert!(filter == base, "a rejected delta changes nothing");
             bytes[56..60].copy_from_slice(&found.to_le_bytes());
-            applied(&mut filter, &mut bytes).expect("it now leads to its target");
+            applied(&mut filter, &mut bytes).expect("the delta now leads to its target");
             let mut counts = [0; 4];
             filter.count_batch(&fingerprints(&[[0, 0], [0, 1], [1, 0], [1, 1]]), &mut counts);
             filter.insert_batch(&fingerprints(&[[0, 0], [0, 1], [1, 0], [1, 1]]));
         }
-        Err(_) => assert!(filter == base, "a refused delta changes nothing"),
+        Err(_) => assert!(filter == base, "a rejected delta changes nothing"),
         Ok(()) => assert!(filter == base, "the delta of a filter to itself changes nothing"),
     }
 }
 
-/// Builds a step of `base`, a site's own filter, from a valid header and `body`. Applies the step to that filter and to
-/// a merged filter.
+/// Builds a step of `base`, which is a site's own filter, from a valid header and `body`. Applies the step to that
+/// filter and to a merged filter.
 fn advance_random(base: StoredFilter, body: &[u8]) {
     let file = |origin| FilterFile::new(base.clone(), Label::default(), Some(History::new(Origin(origin))));
     let (own, other) = (file(1).expect("counts have a history"), file(2).expect("counts have a history"));
@@ -90,7 +90,7 @@ fn advance_random(base: StoredFilter, body: &[u8]) {
         if delta::advance(&mut file, &mut &*bytes).is_ok() {
             let mut written = Vec::new();
             file.write(&mut written).expect("a file can be written");
-            assert!(file::decode(&mut &*written, 1 << 24).expect("what was written is read") == file);
+            assert!(file::decode(&mut &*written, 1 << 24).expect("the written file is valid") == file);
         }
     }
 }
@@ -101,7 +101,7 @@ fn applied(filter: &mut StoredFilter, bytes: &mut [u8]) -> Result<(), ApplyError
     delta::apply(filter, 0, bytes)
 }
 
-/// Inserts `names`, and encodes and applies the delta in both directions.
+/// Inserts `names`. Encodes and applies the delta in both directions.
 fn encode_and_apply(base: StoredFilter, names: &[u8]) {
     let new = fingerprints(names.as_chunks().0);
     let mut target = base.clone();

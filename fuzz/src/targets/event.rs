@@ -1,5 +1,5 @@
-//! Decoded objects encode to the same bytes, and applying decoded events does not panic. The first byte selects
-//! the decoder.
+//! Decoded objects encode to the same bytes. Applying decoded events does not panic. The first byte selects the
+//! decoder.
 
 use std::cell::RefCell;
 
@@ -17,7 +17,7 @@ use bruit_filters::FingerprintKey;
 
 const KEY: FingerprintKey = FingerprintKey::narrow([5; 16]);
 const START: Time = Time(4_000 * Realm::SPAM_EPOCH_SECONDS);
-/// Number of events after which the clearinghouse is replaced, so that a failure depends on few inputs.
+/// Number of events after which the clearinghouse is replaced. A failure thus depends on only a few inputs.
 const EVENTS: u32 = 256;
 
 thread_local! {
@@ -68,8 +68,8 @@ fn same(bytes: &[u8], reader: &Reader<'_>, encode: impl FnOnce(&mut Vec<u8>)) {
     assert_eq!(out, bytes[..bytes.len() - reader.left()]);
 }
 
-/// Decodes the trust records. Crafted bytes may have reporters at unusual positions, so the first encoding may differ
-/// from the input. Decoding and encoding again must then change nothing.
+/// Decodes the trust records. In crafted bytes, reporters may be at unusual positions, so the first encoding may differ
+/// from the input. A second decoding and encoding must then change nothing.
 fn trust(bytes: &[u8]) {
     let decode = |bytes: &[u8]| Trust::decode(Policy::default(), 1 << 20, &mut Reader::new(bytes));
     let Ok(mut trust) = decode(bytes) else { return };
@@ -85,11 +85,11 @@ fn event(bytes: &[u8]) {
     let mut again = Vec::new();
     event.encode(&mut again);
     assert_eq!(again, bytes);
-    // Skip jumps of years, which are valid but too slow here.
+    // Skip jumps of years. They are valid, but too slow here.
     if matches!(event, Event::Tick { now, .. } if now.0 > START.0 + 40 * Realm::SPAM_EPOCH_SECONDS) {
         return;
     }
-    // Skip budgets of gigabytes, which are valid but too large here.
+    // Skip budgets of gigabytes. They are valid, but too large here.
     if matches!(event, Event::Resize { budget_bytes, .. } if budget_bytes > 4 * BUDGET_MIN) {
         return;
     }
@@ -101,7 +101,7 @@ fn event(bytes: &[u8]) {
         let admitted = clearinghouse.admit(&event);
         let outcome = clearinghouse.apply(&event);
         if let Err(refusal) = admitted {
-            assert_eq!(outcome, Outcome::Refused(refusal), "apply refuses for the same reason as admit");
+            assert_eq!(outcome, Outcome::Refused(refusal), "apply rejects the event for the same reason as admit");
         }
     });
 }

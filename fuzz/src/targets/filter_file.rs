@@ -1,13 +1,14 @@
 //! Decoded filter files encode to the same bytes, and can be used.
 //!
-//! The first byte of the input selects the fields to correct, because random bytes never have valid checksums.
+//! Random bytes never have valid checksums, so the target corrects some fields. The first byte of the input selects
+//! them.
 
 use bruit_filters::FingerprintKey;
 use bruit_filters::file::{
     self, FilterFile, HEADER_BYTES, HISTORY_ENTRY_BYTES, HISTORY_FRAME_BYTES, KEY_BYTES, SPILL_ENTRY_BYTES,
 };
 
-/// Maximum size of arrays to decode.
+/// Maximum size of the arrays to decode.
 const PAYLOAD_BYTES_MAX: u64 = 1 << 20;
 
 pub(crate) fn fuzz(input: &[u8]) {
@@ -23,8 +24,8 @@ pub(crate) fn fuzz(input: &[u8]) {
     work_with(decoded, &bytes);
 }
 
-/// Corrects the fields that the bits of `wishes` select. Bit 0: the checksums. Bit 1: the size, from the length. Bit 2:
-/// the id of the included key.
+/// Corrects the fields that the bits of `wishes` select. Bit 0 is for the checksums, bit 1 for the size (computed from
+/// the length), bit 2 for the ID of the included key.
 fn fix_fields(bytes: &mut [u8], wishes: u8) {
     let has_key = bytes[15] & 1 == 1 && bytes.len() >= HEADER_BYTES + KEY_BYTES;
     let history = if has_key { HEADER_BYTES + KEY_BYTES } else { HEADER_BYTES };
@@ -49,7 +50,7 @@ fn fix_fields(bytes: &mut [u8], wishes: u8) {
     }
 }
 
-/// Returns the length of the history section at `start`. Returns 0 if the flags indicate no history, or if it does not
+/// Returns the length of the history section at `start`; 0 if the flags indicate no history, or if the history does not
 /// fit.
 fn history_bytes(bytes: &[u8], start: usize) -> usize {
     let Some(&[_, _, low, high]) = bytes[start..].first_chunk().filter(|_| bytes[15] & 2 != 0) else { return 0 };
@@ -57,7 +58,7 @@ fn history_bytes(bytes: &[u8], start: usize) -> usize {
     if length <= bytes.len() - start { length } else { 0 }
 }
 
-/// Corrects the checksums of a history. For an own origin, the checksum is that of the `array`.
+/// Corrects the checksums of a history. The checksum of an own origin is that of the `array`.
 fn finish_history(history: &mut [u8], array: u32) {
     let Some(end) = history.len().checked_sub(4) else { return };
     if history[0] == 1 && end == 4 + HISTORY_ENTRY_BYTES {
@@ -73,7 +74,7 @@ fn work_with(FilterFile { header, mut filter, .. }: FilterFile, bytes: &[u8]) {
     let keys: Vec<_> = (0..64u8).map(|i| key.fingerprint(&[i])).collect();
     let (mut before, mut after) = ([0; 64], [0; 64]);
     filter.count_batch(&keys, &mut before);
-    file::merge_from(&mut filter, header.generation, &mut &*bytes).expect("a filter merges with itself");
+    file::merge_from(&mut filter, header.generation, &mut &*bytes).expect("a filter can be merged with itself");
     filter.insert_batch(&keys);
     filter.count_batch(&keys, &mut after);
     assert!(before.iter().zip(&after).all(|(before, after)| before <= after && *after > 0), "no key is lost");

@@ -1,4 +1,4 @@
-//! Decoded flow counters can be queried and merged, and parsing lists of fields and values does not panic.
+//! Decoded flow counters can be queried and merged. Parsing lists of fields and values does not panic.
 
 use bruit_forensics::flows::{Identity, Key, SavedFlows};
 
@@ -7,7 +7,7 @@ pub(crate) fn fuzz(input: &[u8]) {
     if choice % 2 == 0 { counters(input) } else { fields(input) }
 }
 
-/// Decodes counters, after appending a valid checksum.
+/// Appends a valid checksum, and decodes the counters.
 fn counters(input: &[u8]) {
     let bytes = [input, &crc32fast::hash(input).to_le_bytes()].concat();
     let Ok(mut saved) = SavedFlows::decode(&bytes, 1) else { return };
@@ -15,9 +15,9 @@ fn counters(input: &[u8]) {
     for flow in saved.counter.counted().top(3) {
         std::hint::black_box(key.describe(&flow.identity));
     }
-    let mut again =
-        SavedFlows::decode(&saved.encode().expect("it was read"), 1).expect("encoded counters can be decoded");
-    saved.merge(&mut again).expect("a counter merges with itself");
+    let mut again = SavedFlows::decode(&saved.encode().expect("the counters are valid"), 1)
+        .expect("encoded counters can be decoded");
+    saved.merge(&mut again).expect("a counter can be merged with itself");
 }
 
 fn fields(input: &[u8]) {

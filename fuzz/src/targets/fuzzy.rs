@@ -27,7 +27,7 @@ fn command(bytes: &[u8]) {
     let Ok(command) = Command::decode(bytes) else { return };
     let mut out = [0; SHINGLED_BYTES];
     let written = command.encode(&mut out);
-    // The version byte has flags that we ignore, and any non-zero number of shingles means 32.
+    // The decoder ignores some flags in the version byte, and any non-zero number of shingles means 32.
     assert_eq!(written[0], bytes[0] & 0x0f);
     assert_eq!((written[1], written[2] > 0), (bytes[1], bytes[2] > 0));
     assert_eq!(written[3..], bytes[3..written.len()]);

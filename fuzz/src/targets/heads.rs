@@ -1,4 +1,4 @@
-//! Bytes are decoded as an offer or refused. Decoded heads encode to the same bytes, except for their signature.
+//! Bytes are decoded as an offer or rejected. Decoded heads encode to the same bytes, except for their signature.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use bruit_federation::heads::{HEADS_BYTES_MAX, HEADS_MAX, Heads};
 use bruit_federation::judge::{Known, offered};
 use bruit_federation::keys::{NodeKey, SIGNATURE_BYTES};
 
-/// The key that signed the seeds, so that their signatures are valid.
+/// The key with which the seeds were signed, so that their signatures are valid.
 static KEY: LazyLock<NodeKey> = LazyLock::new(|| NodeKey::generate([1; 32]));
 static KNOWN: LazyLock<Known> = LazyLock::new(|| Known::new([(KEY.public(), Relation::Cluster)]));
 const REALM: RealmId = RealmId([3; 16]);

@@ -1,4 +1,4 @@
-//! Subjects from a client are decoded or refused, and decoded subjects survive a round trip.
+//! Subjects from a client are decoded or rejected. Decoded subjects survive a round trip.
 
 use bruit_protocols::http::{AccountName, AccountPatch, NewAccount, Subject, WhitelistEntry};
 use bruit_signatures::{mailing_list, sender};
@@ -8,7 +8,7 @@ pub(crate) fn fuzz(input: &[u8]) {
         && let Ok(signed) = subject.signed()
     {
         let again = Subject::of(&signed, subject.sender.clone());
-        let reread = again.signed().expect("what was written is read");
+        let reread = again.signed().expect("an encoded subject can be decoded");
         assert_eq!(reread.features, signed.features);
         assert_eq!(reread.signatures, signed.signatures);
     }
@@ -18,7 +18,7 @@ pub(crate) fn fuzz(input: &[u8]) {
     if let Ok(WhitelistEntry::Signature(named)) = serde_json::from_slice(input) {
         let _ = named.signature();
     }
-    // Other properties read from a message.
+    // Also read the other properties of a message.
     assert!(mailing_list::of(input).is_none_or(|list| list.len() <= mailing_list::LIST_BYTES_MAX));
     assert!(sender::of(input).is_none_or(|address| address.len() <= sender::SENDER_BYTES_MAX));
 }

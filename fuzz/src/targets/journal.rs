@@ -1,7 +1,7 @@
-//! The store does not panic for any contents of a journal file or snapshot. A store that opens once opens again.
+//! The store does not panic, whatever a journal file or snapshot contains. A store that opens once opens again.
 //!
-//! The first byte of the input selects the kind of file (journal or snapshot) and the checksums to correct, because
-//! random bytes never have valid checksums.
+//! Random bytes never have valid checksums, so the target corrects some of them. The first byte of the input selects
+//! these checksums and the kind of file (journal or snapshot).
 
 use std::fs;
 use std::io::Read;
@@ -15,10 +15,10 @@ const REALM: [u8; 16] = [7; 16];
 /// Number of bytes of a record before its events.
 const RECORD_HEADER_BYTES: usize = 32;
 
-/// Maximum size of states to open. Blocks of zeros can represent far more bytes than the input has.
+/// Maximum size of the states to open. Blocks of zeros can stand for far more bytes than the input has.
 const STATE_BYTES_MAX: u64 = 64 << 20;
 
-/// A state machine that appends its events. Its state is all bytes so far.
+/// A state machine that appends events. Its state consists of all bytes appended so far.
 struct Bytes(Vec<u8>);
 
 impl Machine for Bytes {
@@ -76,10 +76,10 @@ pub(crate) fn fuzz(input: &[u8]) {
     let options = Options { snapshot_on_close: false, ..Options::default() };
     let open = || Store::open(folder.path(), &options, || Ok(Bytes(Vec::new())), &mut |_| {});
 
-    let found = survey(folder.path(), &mut ()).expect("a directory can be surveyed");
+    let found = survey(folder.path(), &mut ()).expect("the directory can be examined");
     if !found.faults().is_empty() {
         for fault in found.journal_files.iter().filter_map(|segment| segment.fault.as_ref()) {
-            repair(folder.path(), None, fault.offset, true).expect("a damaged store can be cut");
+            repair(folder.path(), None, fault.offset, true).expect("a damaged store can be truncated");
         }
         return;
     }
@@ -89,7 +89,7 @@ pub(crate) fn fuzz(input: &[u8]) {
     let store = open().expect("a store without faults can be opened");
     let state = store.check(|bytes| bytes.0.clone());
     drop(store);
-    assert!(open().expect("it can be opened again").check(|bytes| bytes.0 == state));
+    assert!(open().expect("the store can be opened again").check(|bytes| bytes.0 == state));
 }
 
 fn header(is_journal: bool, sequence: u64) -> Vec<u8> {
@@ -101,7 +101,7 @@ fn header(is_journal: bool, sequence: u64) -> Vec<u8> {
     out
 }
 
-/// Corrects the checksums of the records that can be located by their lengths.
+/// Corrects the checksums of the records that can be found by their lengths.
 fn fix_records(file: &mut [u8], seed: u64) {
     let mut start = HEADER_BYTES;
     while let Some(record) = file.get_mut(start..).filter(|rest| rest.len() > RECORD_HEADER_BYTES + 8) {
@@ -115,7 +115,7 @@ fn fix_records(file: &mut [u8], seed: u64) {
     }
 }
 
-/// Corrects the checksums of the blocks that can be located by their lengths.
+/// Corrects the checksums of the blocks that can be found by their lengths.
 fn fix_blocks(file: &mut [u8], seed: u64) {
     let mut start = HEADER_BYTES;
     while let Some(block) = file.get_mut(start..).filter(|rest| rest.len() >= 16) {
@@ -123,7 +123,7 @@ fn fix_blocks(file: &mut [u8], seed: u64) {
         let bytes = match length {
             // The trailer, which contains the length of the state.
             0 => 8,
-            // A block of zeros. Only their number is stored.
+            // A block of zeros. Only the number of zeros is stored.
             0x8000_0000.. => 0,
             _ => length as usize,
         };

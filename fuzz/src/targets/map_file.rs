@@ -1,12 +1,13 @@
 //! Decoded map files encode to the same bytes, and can be queried and changed.
 //!
-//! The first byte of the input selects the fields to correct, because random bytes never have valid checksums.
+//! Random bytes never have valid checksums, so the target corrects some fields. The first byte of the input selects
+//! them.
 
 use bruit_filters::FingerprintKey;
 use bruit_filters::file::KEY_BYTES;
 use bruit_structures::map::{self, LAYER_BYTES, MAP_HEADER_BYTES, MapFile, StoredMap};
 
-/// Maximum size of tables to decode.
+/// Maximum size of the tables to decode.
 const PAYLOAD_BYTES_MAX: u64 = 1 << 20;
 /// The kind of map that has a list of layers.
 const KIND_RIBBON: u8 = 1;
@@ -25,8 +26,9 @@ pub(crate) fn fuzz(input: &[u8]) {
     work_with(decoded);
 }
 
-/// Corrects the fields that the bits of `wishes` select. Bit 0: the checksums. Bit 1: the number of words, from the
-/// length. Bit 2: the id of the included key, as a wide key. Bit 3: that id, as a narrow key.
+/// Corrects the fields that the bits of `wishes` select. Bit 0 is for the checksums, bit 1 for the number of words
+/// (computed from the length), bit 2 for the ID of the included key read as a wide key, bit 3 for its ID read as a
+/// narrow key.
 fn fix_fields(bytes: &mut [u8], wishes: u8) {
     let has_key = bytes[15] & 1 == 1 && bytes.len() >= MAP_HEADER_BYTES + KEY_BYTES;
     let front = if has_key { MAP_HEADER_BYTES + KEY_BYTES } else { MAP_HEADER_BYTES };

@@ -17,7 +17,7 @@ pub(crate) fn fuzz(bytes: &[u8]) {
     let other = Ep4::new(9911, b"\r\n").expect("the separator is valid");
     let razor = Wanted { razor: true, ..Wanted::NONE };
     sign(bytes, &razor, &Context { ep4: other.clone(), ..Context::default() });
-    // Also sign the input as a part, because reports submit parts separately.
+    // Also compute the signatures of the input as a part, because reports submit parts separately.
     let _ = razor::sign_part(bytes, &Ep4::default());
     let _ = razor::sign_part(bytes, &other);
     Link::read(&String::from_utf8_lossy(bytes));

@@ -27,7 +27,7 @@ fn write_reply(request: &Request<'_>) {
     let body = Body::Counts { reports: 1, revokes: 2 };
     let mut out = Vec::new();
     Reply { code, thread: request.thread(), body }.encode(&mut out);
-    let answer = Answer::decode(&out).expect("our own reply");
+    let answer = Answer::decode(&out).expect("our own reply can be decoded");
     assert_eq!((answer.code, answer.body), (code.number().into(), body));
     assert_eq!(answer.thread, request.thread().trim_ascii());
 }
@@ -39,8 +39,8 @@ fn write_again(request: &Request<'_>) {
     let time = request.time_seconds().unwrap_or_default();
     let mut out = Vec::new();
     Outgoing { op, digests: &digests, thread: 2000, user: "alice", time }.encode(&mut out, |_, _| [b'0'; 40]);
-    let again = Request::decode(&out).expect("our own request");
-    // Clients with shorter spellings than ours can fit more digests into a request.
+    let again = Request::decode(&out).expect("our own request can be decoded");
+    // Clients that spell requests shorter than ours can fit more digests into a request.
     let is_equal = again.digests().eq(digests.iter().copied());
     assert!(is_equal || digests.len() > 150);
     assert_eq!((again.op(), again.first_digest()), (Some(op), digests.first()));

@@ -1,4 +1,4 @@
-//! A conversation accepts any bytes, in pieces of any size. Its replies are bounded, and it ends.
+//! A conversation accepts any bytes, in pieces of any size. Its replies are bounded, and it comes to an end.
 
 use std::sync::Arc;
 
@@ -28,13 +28,13 @@ fn conversation() -> Conversation {
     Conversation::new(Arc::new(terms), ServerList::new(vec!["127.0.0.1".to_owned()]).expect("a valid list"))
 }
 
-/// Performs the requested actions until there are none.
+/// Performs the requested actions until none are left.
 fn act(conversation: &mut Conversation, choices: u8) {
     while let Some(action) = conversation.next_action() {
         match &action {
             Action::Reply(bytes) => assert!(bytes.len() <= REPLY_BYTES_MAX && bytes.ends_with(b"\r\n")),
             Action::Pause => conversation.resume(),
-            Action::Close => assert_eq!(conversation.next_action(), None, "nothing is done after the end"),
+            Action::Close => assert_eq!(conversation.next_action(), None, "no action is requested after the end"),
             _ => conversation.answer(decide(&action, choices)),
         }
     }

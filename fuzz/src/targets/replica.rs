@@ -1,4 +1,4 @@
-//! A replica file with an arbitrary header is refused, or it opens and can be queried.
+//! A replica file with an arbitrary header is rejected, or it opens and can be queried.
 
 use std::cell::OnceCell;
 use std::fs::File;
@@ -10,12 +10,12 @@ use bruit_filters::FingerprintKey;
 use tempfile::NamedTempFile;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Lengths of a front, of a chain after it, of a slot and of a line, as in docs/design/replica-file.md.
+/// Lengths of the front, of each chain after it, of a slot and of a line, as in docs/design/replica-file.md.
 const FRONT_BYTES: usize = 512;
 const CHAIN_BYTES: usize = 105;
 const SLOT_BYTES: usize = 128 << 10;
 const LINE_BYTES: u64 = 64;
-/// Maximum number of lines of a file.
+/// Maximum number of lines in a file.
 const LINES_MAX: u64 = 1 << 10;
 
 thread_local! {
@@ -40,8 +40,8 @@ fn refused_or<T>(result: Result<T, ReplicaError>) {
     }
 }
 
-/// Writes a file with valid checksums. Its first slot is that of a valid replica, XORed with the input. The slot
-/// determines the length of the file.
+/// Writes a file with valid checksums. Its first slot is that of a valid replica XOR the input. The slot determines the
+/// length of the file.
 fn write(file: &File, input: &[u8]) {
     let mut slot = good_front();
     let (front, behind) = input.split_at(input.len().min(FRONT_BYTES));
@@ -55,8 +55,8 @@ fn write(file: &File, input: &[u8]) {
     slot.truncate(SLOT_BYTES);
     let lines = |at: usize| u64::from_le_bytes(slot[at..at + 8].try_into().expect("eight bytes"));
     let lines = lines(48).saturating_add(lines(64)).min(LINES_MAX);
-    file.set_len(0).expect("a file can be cut");
-    file.set_len(2 * SLOT_BYTES as u64 + lines * LINE_BYTES).expect("a file can be made longer");
+    file.set_len(0).expect("a file can be truncated");
+    file.set_len(2 * SLOT_BYTES as u64 + lines * LINE_BYTES).expect("a file can be extended");
     file.write_all_at(&slot, 0).expect("a file can be written");
 }
 

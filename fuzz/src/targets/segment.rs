@@ -1,4 +1,4 @@
-//! Bytes are decoded as a log of segments or refused. A decoded segment encodes to the same bytes, except for its
+//! Bytes are decoded as a log of segments or rejected. A decoded segment encodes to the same bytes, except for its
 //! signature. No segment with an invalid signature or invalid entries is accepted.
 
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use bruit_federation::judge::{Known, Want, accept};
 use bruit_federation::keys::{NodeKey, SIGNATURE_BYTES};
 use bruit_federation::segment::{SEGMENT_BYTES_MAX, Segment, UnverifiedSegment, split};
 
-/// The key that signed the seeds, so that their signatures are valid.
+/// The key with which the seeds were signed, so that their signatures are valid.
 static KEY: LazyLock<NodeKey> = LazyLock::new(|| NodeKey::generate([1; 32]));
 static KNOWN: LazyLock<Known> = LazyLock::new(|| Known::new([(KEY.public(), Relation::Cluster)]));
 const REALM: RealmId = RealmId([3; 16]);
@@ -26,7 +26,7 @@ pub(crate) fn fuzz(bytes: &[u8]) {
     sign_again(bytes);
 }
 
-/// Signs a mutated segment again, to reach the code after the verification of signatures.
+/// Signs a mutated segment again, to reach the code that runs after the signature is verified.
 fn sign_again(bytes: &[u8]) {
     let Ok(Some((first, _))) = split(bytes) else { return };
     let Ok(unverified) = UnverifiedSegment::decode(first) else { return };

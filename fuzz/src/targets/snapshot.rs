@@ -1,4 +1,4 @@
-//! Restored snapshots are written back with the same bytes, and the restored structures can be used.
+//! A restored snapshot is written back with the same bytes, and the restored structure can be used.
 
 use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
 use bruit_filters::owners::{Feature, Owner, OwnerTable, Part, Votes};
@@ -6,9 +6,9 @@ use bruit_filters::ring::{CountsRing, MembershipRing, StagedRing};
 use bruit_filters::snapshot::Snapshot;
 use bruit_filters::{Fingerprint, FingerprintKey};
 
-/// Maximum size of lines to restore.
+/// Maximum size of the lines to restore.
 const LIMIT_BYTES: u64 = 1 << 20;
-/// Number of lines of a structure written at a time.
+/// Number of lines of a structure that are written at a time.
 const STEP_LINES: usize = 7;
 
 pub(crate) fn fuzz(bytes: &[u8]) {
@@ -32,7 +32,7 @@ pub(crate) fn fuzz(bytes: &[u8]) {
     restored(bytes, own::<22>);
 }
 
-/// Restores a structure if the bytes are valid, and uses it while it is being written again.
+/// If the bytes are valid, restores a structure, and uses it while it is being written again.
 fn restored<S: Snapshot>(mut bytes: &[u8], work: impl FnOnce(&mut S)) {
     let before = bytes;
     let Ok(mut structure) = S::restore(&mut bytes, LIMIT_BYTES) else { return };

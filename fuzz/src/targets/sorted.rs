@@ -1,4 +1,5 @@
-//! Bytes are refused, or they are the only valid encoding of a set. Encoded sets decode to themselves.
+//! Bytes are rejected, unless they are the only valid encoding of a set. Encoding and decoding a set does not change
+//! it.
 
 use bruit_filters::sorted::{decode_sorted, encode_sorted};
 

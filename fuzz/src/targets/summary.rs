@@ -11,6 +11,6 @@ pub(crate) fn fuzz(input: &[u8]) {
     let mut copy = Published::new(hash).expect("the shape is valid");
     let before = copy.clone();
     if copy.apply(&update).is_err() {
-        assert!(copy == before, "a refused update changes nothing");
+        assert!(copy == before, "a rejected update changes nothing");
     }
 }

@@ -1,4 +1,4 @@
-//! Decoded recorder pages can be queried, every link of a decoded topology has both ends, and invariants of packets and
+//! Decoded recorder pages can be queried. Every link of a decoded topology has both ends. Invariants of packets and
 //! messages are bounded.
 
 use std::path::Path;

@@ -261,7 +261,7 @@ fn parse_pairs(text: &str) -> Result<Vec<(&str, &str)>, Failure> {
 
 fn bad_line(at: usize, line: &str, expected: &str) -> Failure {
     let shown: String = line.chars().take(60).collect();
-    Failure::BadInput(format!("line {}: expected {expected}, found {shown:?}", at + 1))
+    Failure::BadInput(format!("jobs, line {}: expected {expected}, found {shown:?}", at + 1))
 }
 
 fn parse_key(text: &str) -> Result<[u8; 16], String> {

@@ -248,7 +248,9 @@ fn a_path_says_from_where_else_it_may_have_come() {
     let query = "query --topology net.toml --packet core.pcap --frame 6 --at core --within 1ms";
     let text = printed(&folder, query);
     assert!(
-        text.contains("\npath: … → core (it may have come from edge-1 or edge-4, which has no record of that time)\n"),
+        text.contains(
+            "\npath: … → core (it may have come from edge-1 or edge-4, whose record is missing or incomplete)\n"
+        ),
         "{text}"
     );
     let value: Value = serde_json::from_str(&printed(&folder, &format!("{query} --json"))).unwrap();

@@ -8,7 +8,7 @@
 //! cells per key, this almost always succeeds; otherwise the next seed is tried.
 //!
 //! - [`BloomierFilter`] is immutable: its cells contain the values.
-//! - In [`MutableBloomierFilter`], the cells tell *which* of the k cells is the key's own. A second table contains the
+//! - In [`MutableBloomierFilter`], the cells state *which* of the k cells is the key's own. A second table contains the
 //!   value, at the index of that cell. Values can be changed, but not the set of keys.
 //!
 //! Both store check bits above the value, which must be zero. For a key that is not in the set, each check bit is zero

@@ -1,4 +1,4 @@
-//! Lookups in ribbon maps: dispatch, and the portable form that defines the result.
+//! Lookups in ribbon maps: dispatch, and the portable code that defines the result.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -8,9 +8,9 @@ use crate::ribbon::{BLOCK_SLOTS, Layer, LayerView, check};
 use bruit_filters::Fingerprint;
 use bruit_filters::internal::{IN_FLIGHT, Path};
 
-/// The result of a lookup. Computed without a branch, which would be unpredictable.
+/// The result of a lookup. It is computed without a branch, because the branch would be unpredictable.
 pub(crate) trait Answer {
-    /// Returns the result for a key with this value, or for a key that was not found.
+    /// Returns the result for a key that was found with this value, or for a key that was not found.
     fn of(is_found: bool, value: u32) -> Self;
 }
 
@@ -28,7 +28,7 @@ impl Answer for bool {
     }
 }
 
-/// Returns the result for `key`, whose slots add up to `word`.
+/// Returns the result for `key`. `word` is the sum of the key's slots.
 #[inline(always)]
 fn answer_of<A: Answer>(bits: MapBits, key: &Fingerprint, word: u64) -> A {
     A::of(bits.is_checked(word, check(key)), bits.value_of(word))
@@ -51,13 +51,13 @@ pub(crate) fn look_up_one(layers: &[Layer], bits: MapBits, key: &Fingerprint) ->
     look_further(layers, key, word_at).and_then(|word| bits.value_in(word, check(key)))
 }
 
-/// The places of a batch of keys.
+/// The places of the keys in a batch.
 #[derive(Clone, Copy)]
 struct Places {
-    /// The start of each key in the first layer, and its coefficients.
+    /// Each key's start in the first layer, and its coefficients.
     places: [(u64, u64); IN_FLIGHT],
-    /// One bit per key: set if it was bumped to the next layer. Computed without a branch, which would be
-    /// unpredictable.
+    /// One bit per key, set if the key was bumped to the next layer. It is computed without a branch, because the
+    /// branch would be unpredictable.
     bumped: u64,
 }
 
@@ -79,7 +79,7 @@ impl Places {
     }
 }
 
-/// Returns the positions of the bits that are set.
+/// Returns the positions of the set bits.
 #[inline(always)]
 fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -89,8 +89,8 @@ fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// The loop of all paths, which prefetches the next batch of keys while it processes the current one. `word_at` returns
-/// the sum of those slots after a start whose coefficient is 1.
+/// The loop that all paths share. It prefetches the next batch of keys while it processes the current one. `word_at`
+/// takes a layer, a start and the coefficients, and returns the sum of the slots whose coefficient is 1.
 #[inline(always)]
 pub(super) fn by_batches<A: Answer>(
     layers: &[Layer],
@@ -118,8 +118,8 @@ pub(super) fn by_batches<A: Answer>(
     }
 }
 
-/// Corrects the answers for the keys of a batch that were bumped from the first layer. Bit i of `bumped` is set if key
-/// i was bumped.
+/// Corrects the answers for those keys of a batch that were bumped from the first layer. Bit i of `bumped` is set if
+/// key i was bumped.
 #[inline(always)]
 fn answer_bumped<A: Answer>(
     bumped: u64,
@@ -135,7 +135,7 @@ fn answer_bumped<A: Answer>(
     }
 }
 
-/// Returns the sum of the key's slots in the first layer that did not bump `key`.
+/// Returns the sum of the slots of `key`, in the first layer that did not bump it.
 #[inline(always)]
 fn look_further(layers: &[Layer], key: &Fingerprint, word_at: impl Fn(LayerView<'_>, u64, u64) -> u64) -> Option<u64> {
     layers.iter().find_map(|layer| {
@@ -149,7 +149,7 @@ fn look_further(layers: &[Layer], key: &Fingerprint, word_at: impl Fn(LayerView<
 #[inline(always)]
 pub(super) const fn spread(start: u64, coefficients: u64) -> (u64, u64) {
     let shift = start % BLOCK_SLOTS;
-    // Shifts in two steps, because a shift by 64 would overflow.
+    // Shift in two steps, because a shift by 64 would overflow.
     (coefficients << shift, coefficients >> 1 >> (63 - shift))
 }
 

@@ -1,16 +1,16 @@
-//! Filters of the laboratory: structures of the survey and of the paper that the clearinghouse itself does not use.
+//! Filters for the laboratory: structures from the survey and the paper that the clearinghouse itself does not use.
 //!
 //! | question | structure |
 //! |---|---|
 //! | Was an excerpt part of recorded traffic, and where in it? | [`blocks::BlockFilter`] |
 //! | Which value does a key have? | [`ribbon::RibbonMap`] for fixed values, [`bloomier::MutableBloomierFilter`] for changing ones |
 //! | How are maps stored? | [`map`] |
-//! | How often was a key seen, with bits that are only ever set? | [`space_code::MultiResolutionFilter`] |
+//! | How often was a key seen, if bits can only be set? | [`space_code::MultiResolutionFilter`] |
 //! | Which bits changed since the last summary was sent? | [`summary`] |
 //! | How small can counters be? | [`compact::CompactCounters`] |
 //! | What do other hash families cost? | [`hash`] |
 //!
-//! All structures build on the fingerprints, filters and memory of `bruit-filters`.
+//! All structures use the fingerprints, filters and memory of `bruit-filters`.
 
 pub mod blocks;
 pub mod bloomier;

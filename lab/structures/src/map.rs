@@ -1,14 +1,14 @@
-//! Common parts of the maps of this crate: the bits of an answer, the keys and values to build from, and the files.
+//! What this crate's maps have in common: the bits of an answer, the keys and values to build from, and the files.
 //!
-//! A map returns the value of each key of a fixed set, in little more than the bits of the values, because it does not
-//! store the keys. For any other key it returns nothing or, once in 2^`check bits`, some value: a false positive. There
-//! are three maps:
+//! A map returns the value of each key of a fixed set. It is hardly larger than the values themselves, because it does
+//! not store the keys. For any other key it usually returns nothing; once in 2^`check bits`, it returns a value, which
+//! is a false positive. There are three kinds of maps:
 //!
 //! | map | bits per key | use |
 //! |---|---|---|
-//! | [`RibbonMap`] | 1.005 (value + check) | publishing: snapshots, and tables that never change |
-//! | [`MutableBloomierFilter`] | 1.23 (value + check + 2) | values that change for a fixed set of keys |
-//! | [`BloomierFilter`] | 1.23 (value + check) | study: the survey's construction, step by step |
+//! | [`RibbonMap`] | 1.005 (value + check) | for publication: snapshots, and tables that never change |
+//! | [`MutableBloomierFilter`] | 1.23 (value + check + 2) | for a fixed set of keys with values that change |
+//! | [`BloomierFilter`] | 1.23 (value + check) | for study: the survey's construction, step by step |
 //!
 //! [`encode`] and [`decode`] convert the first two maps to and from bytes; `docs/design/map-files.md` specifies the
 //! format.

@@ -1,14 +1,15 @@
-//! Bumped ribbon retrieval (Dillinger, Hübschle-Schneider, Sanders and Walzer, 2022): immutable maps and sets in little
-//! more than the bits of their answers.
+//! Bumped ribbon retrieval (Dillinger, Hübschle-Schneider, Sanders and Walzer, 2022): immutable maps and sets that are
+//! hardly larger than the bits of their answers.
 //!
-//! An answer of r bits is the XOR of some of 64 neighbouring *slots* of r bits. The key's leading bits determine the
-//! first of these slots, and its 64 coefficients select among them. A set of keys is thus a system of linear equations,
-//! and the map is its solution. The equations are solved from left to right. There are more equations than slots, so
-//! that every slot is used. If an equation contradicts earlier ones, the keys that start early in its *bucket* of 128
-//! starts are *bumped* to the next *layer*, which has about a fiftieth of the size. Two bits per bucket encode a
-//! threshold: keys that start below it are bumped.
+//! An answer of r bits is the XOR of some of 64 neighbouring *slots*, each of r bits. The leading bits of the key
+//! determine its *start*, which is the first of these slots; 64 coefficients, also computed from the key, select among
+//! them. A set of keys is thus a system of linear equations, and the map is its solution. The equations are solved from
+//! left to right. There are more equations than slots, so that every slot is used. The starts are divided into
+//! *buckets* of 128. If an equation contradicts earlier ones, the keys with the first starts of its bucket are *bumped*
+//! to the next *layer*, which is about a fiftieth of the size. Two bits per bucket encode a threshold: keys that start
+//! below it are bumped.
 //!
-//! Every set of keys has a solution, and equal sets have equal bits. The only public type is [`RibbonMap`].
+//! There is a solution for every set of keys, and equal sets give equal bits. The only public type is [`RibbonMap`].
 
 mod layer;
 mod map;

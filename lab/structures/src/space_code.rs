@@ -2,18 +2,19 @@
 //!
 //! The method is that of Kumar, Xu, Wang, Spatscheck and Li (INFOCOM 2004). A [`SpaceCodeFilter`] has l groups of k
 //! hash functions. An insertion selects one group at random and sets the bits of that group's functions. A query counts
-//! the groups in which the key is found; this count grows with the number of insertions. All groups are hit after about
-//! l ln l insertions ([`coupon_collector`]), so one filter can estimate only small numbers. A [`MultiResolutionFilter`]
-//! has several filters: the i-th receives a packet with probability 4^-(i−1), and a query uses the most relevant filter
-//! for the key ([`relative_incremental_inaccuracy`]).
+//! the groups in which the key is found; these are called *hits*. The number of hits grows with the number of
+//! insertions. All groups are hit after about l ln l insertions ([`coupon_collector`]), so a single filter can estimate
+//! only small numbers. A [`MultiResolutionFilter`] has several filters. The i-th filter receives a packet with
+//! probability 4^-(i−1), and a query uses the filter that is most relevant for the key
+//! ([`relative_incremental_inaccuracy`]).
 //!
 //! An [`Estimator`] has the tables that convert hits to an [`Estimate`]: the most likely count, the mean, and an
-//! interval with a confidence of [`CONFIDENCE`]. The model includes false positives of the filter.
+//! interval with a confidence of [`CONFIDENCE`]. The model takes the filter's false positives into account.
 //!
-//! The library does not generate random numbers: the caller passes one with each insertion, [`Arrival::draw`].
+//! The library does not generate random numbers: the caller passes one with each insertion ([`Arrival::draw`]).
 //!
-//! Bits that are only ever set are suitable for memory that cannot add. If the memory can add,
-//! [`OneLineCounts`](bruit_filters::counting::OneLineCounts) is more accurate with fewer bits: `docs/survey/flows.md`
+//! This method needs no addition: bits are only ever set. If the hardware can add,
+//! [`OneLineCounts`](bruit_filters::counting::OneLineCounts) is more accurate with fewer bits. `docs/survey/flows.md`
 //! compares the two.
 
 mod estimate;

@@ -1,16 +1,16 @@
-//! Summary Cache: a counting filter at the owner of a cache, copies of its bits at other servers, and updates with the
-//! changed bits.
+//! Summary Cache. The owner of a cache has a counting filter, other servers have copies of its bits, and updates carry
+//! the bits that changed.
 //!
 //! The protocol of Fan, Cao, Almeida and Broder ("Summary Cache: a scalable wide-area web cache sharing protocol",
 //! IEEE/ACM Transactions on Networking, 2000). A [`Summary`] describes a cache that adds and removes keys, so it needs
 //! counts. Other servers only need to know whether a count is 0. They have a [`Published`] copy with one bit per cell,
-//! and receive an [`Update`] from time to time. An update omits bits that changed and changed back since the previous
-//! one.
+//! and receive an [`Update`] from time to time. If a bit changed and changed back since the last update, it is omitted.
 //!
-//! Between updates a copy is out of date and can be wrong in both directions: it may contain a removed key, and may
-//! miss a new key. A reader that cannot tolerate misses must query the owner.
+//! Between updates, a copy is out of date and can be wrong in both directions: it may still contain a removed key, and
+//! a new key may be missing. A reader that cannot tolerate missing keys must query the owner.
 //!
-//! A copy that has applied all updates equals the bits of the summary. Updates that are out of order are rejected.
+//! After all updates have been applied, the copy equals the bits of the summary. Updates that are out of order are
+//! rejected.
 //!
 //! ```
 //! use bruit_filters::FingerprintKey;
@@ -42,18 +42,18 @@ use bruit_filters::sizing::ln_bulk_rate;
 /// Width of a cell. [`overflow_bound`] explains why this width is sufficient.
 pub const CELL_BITS: u32 = 4;
 
-/// Maximum number of cells: a change is a number of 31 bits and the new value of the bit.
+/// Maximum number of cells. An encoded change has 31 bits for the cell and one for its new bit.
 pub const SUMMARY_CELLS_MAX: u64 = 1 << 31;
 
-/// Bytes of an update before its changed bits: magic, number, cells, count of changes.
+/// Bytes in an update before the changed bits: magic, sequence number, number of cells, number of changes.
 pub const UPDATE_HEADER_BYTES: usize = MAGIC.len() + 8 + 8 + 4;
 
-/// Bytes of a changed bit in an encoded update.
+/// Bytes that each changed bit takes in an encoded update.
 pub const FLIP_BYTES: usize = 4;
 
 const MAGIC: [u8; 8] = *b"\x89bruitS\n";
 
-/// The contents of a cache, and the bits that changed since the last update.
+/// A filter of the contents of a cache, and the bits that changed since the last update.
 #[derive(Clone, Debug)]
 pub struct Summary<H> {
     counts: CountingFilter<H>,
@@ -86,7 +86,7 @@ pub enum UpdateError {
     /// The bytes are not an update.
     #[error("not a summary update")]
     Malformed,
-    /// The update belongs to a summary of another size.
+    /// The update is for a summary of another size.
     #[error("update for {theirs} cells, expected {ours}")]
     Cells {
         /// Number of cells of the copy.
@@ -94,7 +94,7 @@ pub enum UpdateError {
         /// Number of cells in the update.
         theirs: u64,
     },
-    /// The update is already applied, or an earlier update is missing.
+    /// The update was already applied, or an earlier update is missing.
     #[error("update {found} received, expected {expected}")]
     Order {
         /// Sequence number of the next update to apply.
@@ -125,7 +125,7 @@ impl<H: HashFamily> Summary<H> {
     /// Removes a key that was added. A cell at its maximum stays there, and its bit stays set.
     ///
     /// # Errors
-    /// [`RemoveError`] if the key cannot have been added; nothing is changed in that case.
+    /// [`RemoveError`] if the key cannot have been added. In that case, nothing is changed.
     pub fn remove(&mut self, key: &H::Key) -> Result<(), RemoveError> {
         self.counts.remove(key)?;
         self.cells_at_zero(key).into_iter().for_each(|cell| self.flip(cell));
@@ -165,7 +165,7 @@ impl<H: HashFamily> Summary<H> {
     }
 
     fn flip(&mut self, cell: u64) {
-        // A bit that changes back equals the published bit again.
+        // If a bit changes back, it equals the published bit again.
         if !self.flipped.remove(&cell) {
             self.flipped.insert(cell);
         }
@@ -185,8 +185,8 @@ impl<H: HashFamily> Published<H> {
     /// Applies the next update.
     ///
     /// # Errors
-    /// [`UpdateError`] if `update` is not the next update, or belongs to a summary of another size; nothing is changed
-    /// in that case.
+    /// [`UpdateError`] if `update` is not the next update, or is for a summary of another size. In that case, nothing
+    /// is changed.
     pub fn apply(&mut self, update: &Update) -> Result<(), UpdateError> {
         let ours = self.bits.bits();
         if update.cells != ours {
@@ -225,8 +225,9 @@ impl Update {
         self.flips.len()
     }
 
-    /// Encodes the update: magic, number and cells in 8 bytes each, the number of changes in 4, and 4 for each change,
-    /// all little-endian. The highest bit of a change is the new value; the other bits are the index of the cell.
+    /// Encodes the update. The magic, the sequence number and the number of cells take 8 bytes each, the number of
+    /// changes 4, and each change 4. All numbers are little-endian. The highest bit of a change is the new value; the
+    /// other bits are the index of the cell.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(UPDATE_HEADER_BYTES + self.flips.len() * FLIP_BYTES);
@@ -243,7 +244,7 @@ impl Update {
     /// Decodes the output of [`encode`](Self::encode). Uses at most twice the memory of `bytes`.
     ///
     /// # Errors
-    /// [`UpdateError::Malformed`] if `bytes` are not the encoding of an update.
+    /// [`UpdateError::Malformed`] if `bytes` are not an encoded update.
     pub fn decode(bytes: &[u8]) -> Result<Self, UpdateError> {
         let rest = bytes.strip_prefix(&MAGIC).ok_or(UpdateError::Malformed)?;
         let (number, rest) = rest.split_first_chunk().ok_or(UpdateError::Malformed)?;
@@ -277,11 +278,11 @@ fn ensure_cells(hash: &impl HashFamily) -> Result<(), ShapeError> {
     }
 }
 
-/// Returns an upper bound on the probability that any of `cells` cells of `cell_bits` bits overflows with `keys` keys:
-/// m times the probability that a given cell is incremented at least 2^w times.
+/// Returns an upper bound on the probability that any of m = `cells` cells of w = `cell_bits` bits overflows with
+/// `keys` keys. It is m times the probability that a given cell is incremented at least 2^w times.
 ///
-/// Fan et al. bound it further, by m·(e·ln 2 / 16)^16 = 1.37·10^-15·m for cells of four bits and at most (ln 2)·m/n
-/// hash functions.
+/// Fan et al. simplify this bound: for cells of four bits and at most (ln 2)·m/n hash functions, it is below m·(e·ln 2
+/// / 16)^16 = 1.37·10^-15·m.
 #[must_use]
 pub fn overflow_bound(keys: u64, cells: u64, hashes: u32, cell_bits: u32) -> f64 {
     if cells == 0 || hashes == 0 {
@@ -321,7 +322,7 @@ mod tests {
         let hash = hash(4000, 4);
         let (mut here, mut there) = (Summary::new(hash.clone()).unwrap(), Published::new(hash.clone()).unwrap());
         let keys = keys(0..1000);
-        // A cache of 300 keys: each new key removes the oldest.
+        // A cache of 300 keys, in which each new key replaces the oldest.
         for (added, key) in keys.iter().enumerate() {
             here.insert(key);
             if let Some(removed) = added.checked_sub(300) {
@@ -348,7 +349,7 @@ mod tests {
         here.insert(&keys[1]);
         here.remove(&keys[1]).unwrap();
         here.remove(&keys[0]).unwrap();
-        assert_eq!(here.pending(), 0, "no bit differs from the published one");
+        assert_eq!(here.pending(), 0, "every bit equals the published bit");
         here.remove(&keys[0]).unwrap();
         here.insert(&keys[2]);
         let update = here.publish();
@@ -381,7 +382,7 @@ mod tests {
             assert_eq!(Update::decode(&bytes[..length]), Err(UpdateError::Malformed), "{length} bytes");
         }
         assert_eq!(Update::decode(&[&bytes[..], &[0]].concat()), Err(UpdateError::Malformed));
-        // A cell beyond the last, at the limit; two changes in the wrong order.
+        // One update changes the cell just beyond the last; another has two changes in the wrong order.
         let update = |cells: u64, flips: &[(u32, bool)]| {
             Update::decode(&Update { number: 1, cells, flips: flips.to_vec() }.encode()).is_ok()
         };
@@ -394,17 +395,17 @@ mod tests {
         );
     }
 
-    /// The authors' figure for four bits, and the measured number of overflows of narrower cells.
+    /// Compares the bound with the authors' figure for four bits, and with the measured overflows of narrower cells.
     #[test]
     fn cells_overflow_as_rarely_as_computed() {
-        // k = (ln 2)·m/n: 8 hash functions, 11.54 cells per key.
+        // For k = (ln 2)·m/n: 8 hash functions and 11.54 cells per key.
         let (cells, keys_inside, hashes) = (11_541_560, 1_000_000, 8);
         let authors = cells as f64 * (std::f64::consts::E * std::f64::consts::LN_2 / 16.0).powi(16);
         assert!((authors / cells as f64 / 1.37e-15 - 1.0).abs() < 0.01, "{authors}");
         let ours = overflow_bound(keys_inside, cells, hashes, CELL_BITS);
-        assert!(ours < authors && ours > authors / 100.0, "{ours} of {authors}");
+        assert!(ours < authors && ours > authors / 100.0, "{ours}, expected about {authors}");
         assert_eq!((overflow_bound(10, 0, 4, 4), overflow_bound(0, 10, 4, 4)), (0.0, 0.0));
-        // Cells of 16 bits show which counts would overflow 2 or 3 bits.
+        // Cells of 16 bits show which counts would overflow cells of 2 or 3 bits.
         let (cells, keys_inside, hashes) = (200_000, 40_000, 4);
         let mut wide = CountingFilter::new(hash(cells, hashes), Extension::Intuitive, 16).unwrap();
         wide.insert_batch(&keys(0..keys_inside as u32));
@@ -415,7 +416,7 @@ mod tests {
             let ln_one = ln_bulk_rate(keys_inside, cells, hashes, hits, None) / f64::from(hashes);
             let expected = cells as f64 * ln_one.exp();
             let difference = (measured as f64 - expected) / expected.sqrt();
-            assert!(difference.abs() < 4.0, "{cell_bits} bits: {measured} of {expected}");
+            assert!(difference.abs() < 4.0, "{cell_bits} bits: {measured}, expected {expected}");
         }
     }
 }

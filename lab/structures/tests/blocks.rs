@@ -1,4 +1,4 @@
-//! Block-based and hierarchical filters: the survey's worked examples by name, and the guarantees of the search.
+//! Tests of block-based and hierarchical filters: the survey's worked examples, and the guarantees of the search.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 type Classical = BlockFilter<ClassicalFilter<FingerprintHash>>;
 
-/// Returns a classical filter of `cells` cells and `hashes` hash functions, under key number `key`.
+/// Returns a classical filter of `cells` cells and `hashes` hash functions, with key number `key`.
 fn classical(block_bytes: u32, levels: u32, cells: u64, hashes: u32, key: u64) -> Classical {
     let key = FingerprintKey::new(std::array::from_fn(|i| key.to_le_bytes()[i % 8]));
     let digester = Digester::new(&key, BlockShape::new(block_bytes, levels).unwrap());
@@ -27,7 +27,7 @@ fn roomy(block_bytes: u32, levels: u32) -> Classical {
     classical(block_bytes, levels, 1 << 20, 6, 1)
 }
 
-/// Returns alignment, offset and blocks of each run, sorted.
+/// Returns the alignment, offset and blocks of each run, sorted.
 fn places(runs: &[Run]) -> Vec<(usize, usize, usize)> {
     let mut places: Vec<_> = runs.iter().map(|run| (run.alignment, run.offset, run.blocks)).collect();
     places.sort_unstable();
@@ -42,7 +42,7 @@ fn the_surveys_excerpt_is_found_at_one_offset_by_two_blocks_and_once_by_half() {
     let mut filter = roomy(3, 1);
     filter.insert(ABRACADABRA, Label::Offset);
     let runs = filter.search(b"BRACADAB", Label::Offset, 1).unwrap();
-    // BRA CAD: not found. RAC ADA: found at offset 3, half of it at 5. ACA DAB: found at offset 1.
+    // BRA CAD is not found. RAC ADA is found at offset 3, and half of it at 5. ACA DAB is found at offset 1.
     assert_eq!(places(&runs), [(1, 3, 2), (1, 5, 1), (2, 1, 2)]);
     assert_eq!(places(&filter.search(b"BRACADAB", Label::Offset, 2).unwrap()), [(1, 3, 2), (2, 1, 2)]);
     assert!(runs[0].is_whole(filter.shape(), 8) && !runs[2].is_whole(filter.shape(), 8));
@@ -51,13 +51,13 @@ fn the_surveys_excerpt_is_found_at_one_offset_by_two_blocks_and_once_by_half() {
 
 #[test]
 fn the_surveys_double_false_positive_happens_as_often_as_told_and_a_doubled_block_mostly_removes_it() {
-    // RAC ‖ 2 and ADA ‖ 3 were never recorded, but a small filter finds both with some keys. The hierarchical filter
-    // makes this error only if the doubled block RACADA ‖ 1 is a false positive as well.
+    // RAC ‖ 2 and ADA ‖ 3 were never recorded, but with some keys a small filter finds both. The hierarchical filter
+    // makes this error only if the doubled block RACADA ‖ 1 is a false positive, too.
     const KEYS: u64 = 20_000;
     let (mut block_based, mut hierarchical, mut expected) = (0.0, 0.0, [0.0; 2]);
     for key in 0..KEYS {
         for (levels, count) in [(1, &mut block_based), (2, &mut hierarchical)] {
-            // Both filters have the same number of bits per digest, and so the same fill.
+            // Both filters have the same number of bits per digest, and therefore the same fill.
             let mut filter = classical(3, levels, if levels == 1 { 28 } else { 40 }, 2, key);
             filter.insert(ABRACADABRA, Label::Offset);
             let runs = filter.search(b"RACADA", Label::Offset, 2).unwrap();
@@ -77,7 +77,7 @@ fn the_surveys_double_false_positive_happens_as_often_as_told_and_a_doubled_bloc
             "{found} double false positives, {expected} expected"
         );
     }
-    assert!(hierarchical < 0.5 * block_based, "{hierarchical} of {block_based} double false positives are left");
+    assert!(hierarchical < 0.5 * block_based, "{hierarchical} of {block_based} double false positives remain");
 }
 
 /// Returns five different blocks in this order.
@@ -100,7 +100,7 @@ fn two_packets(levels: u32) -> Classical {
 #[test]
 fn blocks_of_two_packets_that_never_were_neighbours_fool_the_block_based_filter_and_not_the_hierarchical_one() {
     let excerpt = [&blocks([2; 5])[..8], &blocks([1; 5])[..8]].concat();
-    // S2 ‖ 2 was recorded in the first packet, S1 ‖ 3 in the second.
+    // S2 ‖ 2 was in the first packet, S1 ‖ 3 in the second.
     assert_eq!(places(&two_packets(1).search(&excerpt, Label::Offset, 2).unwrap()), [(0, 2, 2)]);
     assert_eq!(places(&two_packets(2).search(&excerpt, Label::Offset, 2).unwrap()), []);
     assert_eq!(two_packets(2).search(&excerpt, Label::Offset, 1).unwrap().len(), 4, "each block alone is found");
@@ -122,7 +122,7 @@ fn an_excerpt_that_was_cut_in_two_is_found_in_both_parts() {
     filter.insert(&text[100..], Label::Offset);
     let runs = filter.search(&text[30..200], Label::Offset, 2).unwrap();
     let found: Vec<_> = runs.iter().map(|run| (run.offset, run.bytes(filter.shape()))).collect();
-    // Bytes 30 to 100 contain the blocks from 32 to 96; after byte 100, the blocks from 100 to 196 are found.
+    // From bytes 30 to 100, the blocks from 32 to 96 are found. From byte 100 on, the blocks from 100 to 196 are found.
     assert_eq!(found, [(0, 70..166), (2, 2..66)]);
 }
 
@@ -187,8 +187,7 @@ fn a_payload_beyond_the_longest_is_recorded_in_pieces() {
 #[test]
 fn the_longest_runs_are_kept_if_there_are_too_many() {
     let mut filter = roomy(1, 1);
-    // Each of the three blocks "a" of the excerpt is found at every second offset, and there is one run of three
-    // blocks.
+    // Each of the excerpt's three blocks "a" is found at every second offset, and there is one run of three blocks.
     filter.insert(&b"ab".repeat(PAYLOAD_BYTES_MAX / 2), Label::Offset);
     filter.insert(b"acc", Label::Offset);
     let runs = filter.search(b"acca.a", Label::Offset, 1).unwrap();
@@ -204,7 +203,8 @@ fn false_runs_are_as_frequent_as_predicted() {
         let mut filter = classical(8, levels, (digests * bits_per_digest) as u64, hashes, 7);
         (0..payloads).for_each(|_| filter.insert(&random.bytes(bytes), Label::Offset));
         for excerpt_blocks in [2, 3] {
-            // Whole blocks and seven more bytes, so that every alignment has the same number of blocks.
+            // The excerpt has seven bytes more than whole blocks, so that every alignment has the same number of
+            // blocks.
             let excerpt_bytes = excerpt_blocks * 8 + 7;
             let expected = filter.chance(excerpt_bytes).expected_whole(excerpt_blocks);
             let tries = 400;
@@ -214,7 +214,7 @@ fn false_runs_are_as_frequent_as_predicted() {
             };
             let found: usize = (0..tries).map(|_| found(&random.bytes(excerpt_bytes))).sum();
             let expected = expected * f64::from(tries);
-            // Places that share blocks at one offset are correlated, which increases the variance.
+            // Places that share a block at the same offset are correlated, which increases the variance.
             let tolerance = 4.0 * (3.0 * expected).sqrt() + 4.0;
             assert!((found as f64 - expected).abs() < tolerance, "{levels} levels: {found} found, {expected} expected");
         }
@@ -225,12 +225,12 @@ fn false_runs_are_as_frequent_as_predicted() {
 fn alignments_with_fewer_blocks_than_are_searched_for_add_nothing_to_what_chance_shows() {
     let shape = BlockShape::new(32, 1).unwrap();
     let chance = |excerpt_bytes| Chance { shape, rate: 0.01, longest_blocks: 45, excerpt_bytes };
-    // An excerpt of 64 bytes has two blocks at one alignment only, at 44 offsets; 95 bytes have two blocks at all 32
-    // alignments.
+    // An excerpt of 64 bytes has two blocks at only one alignment, which fit at 44 offsets. With 95 bytes, there are
+    // two blocks at all 32 alignments.
     let two_blocks = 44.0 * 0.01 * 0.01;
     assert!((chance(64).expected_whole(2) - two_blocks).abs() < 1e-12);
     assert!((chance(95).expected_whole(2) - 32.0 * two_blocks).abs() < 1e-12);
-    // If single blocks count, each of the other 31 alignments has 45 places.
+    // If single blocks count as well, each of the other 31 alignments has 45 places.
     assert!((chance(64).expected_whole(1) - two_blocks - 31.0 * 0.45).abs() < 1e-9);
     assert_eq!(chance(31).expected_whole(0), 0.0);
 }
@@ -303,7 +303,7 @@ impl Model {
         (0..self.levels).all(level_holds)
     }
 
-    /// Returns alignment, first block, offset and blocks of every run that is not part of another run.
+    /// Returns the alignment, first block, offset and blocks of every run that is not part of another run.
     fn search(&self, excerpt: &[u8], blocks_min: usize) -> HashSet<(usize, usize, usize, usize)> {
         let mut runs = Vec::new();
         for alignment in 0..self.block_bytes.min(excerpt.len()) {
@@ -355,7 +355,7 @@ proptest! {
         levels in 1u32..8,
         cut in (0.0f64..1.0, 0.0f64..1.0),
     ) {
-        // The property holds at any fill: this filter finds almost every block.
+        // The property holds at any fill. This filter is so full that it finds almost every block.
         let mut filter = classical(block_bytes, levels, 64, 1, seed);
         let payload = Random(seed).bytes(length);
         filter.insert(&payload, Label::Offset);
@@ -366,7 +366,8 @@ proptest! {
         prop_assume!(last > first);
         let runs = filter.search(&payload[start..end], Label::Offset, last - first).unwrap();
         let alignment = first * block_bytes - start;
-        // A run extended by chance may contain the true run. If there are too many runs, only the longest are returned.
+        // The true run may be part of a run that is longer by chance. If there are too many runs, only the longest are
+        // returned.
         let holds = |run: &Run| {
             run.alignment == alignment && run.first + first == run.offset && run.first + run.blocks >= last - first && run.first == 0
         };

@@ -1,7 +1,7 @@
-//! Bloomier filters: the survey's walk-through, the need for a mask, and measurements with a million keys against
-//! predictions.
+//! Tests of Bloomier filters: the survey's walk-through, why a mask is needed, and measurements with a million keys
+//! compared with predictions.
 
-#![expect(clippy::print_stdout, reason = "a failing test should show its figures")]
+#![expect(clippy::print_stdout, reason = "a failed test should show its figures")]
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use bruit_structures::map::{BuildError, Entry, MapBits};
 use proptest::collection::btree_map;
 use proptest::prelude::*;
 
-/// Neighbourhoods and masks specified by hand, as on the slides.
+/// A mapping with given neighbourhoods and masks, as in the slides.
 #[derive(Clone, Debug)]
 struct ByHand {
     cells: u32,
@@ -72,7 +72,7 @@ fn the_surveys_walk_through_with_a_second_table_can_be_changed() {
         assert_eq!(map.set(&key, value ^ 0xff), Ok(true));
     }
     for (key, value) in entries {
-        assert_eq!(map.get(&key), Some(value ^ 0xff), "no other key's value was touched");
+        assert_eq!(map.get(&key), Some(value ^ 0xff), "no other key's value was changed");
     }
 }
 
@@ -110,7 +110,7 @@ fn without_a_mask_a_key_whose_cells_are_empty_is_a_false_positive() {
     assert_eq!(table, [0x00, 0x00, 0x01, 0x02, 0x00, 0x00, 0x03, 0x04, 0x00, 0x00]);
     assert_eq!(map.get(&'y'), Some(0), "0 is a valid value, so y is a false positive");
 
-    // With masks, y is a false positive only if its mask happens to be a value: 8 masks of 256.
+    // With masks, y is a false positive only if its mask happens to be a valid value, as 8 of 256 masks are.
     let taken = (0..=255).filter(|&mask| {
         let masked = without.map(|(key, cells, _)| (key, cells, if key == 'y' { mask } else { 0x5a }));
         let map = BloomierFilter::with_hashing(ByHand::new(10, masked), &entries, bits).unwrap();
@@ -134,7 +134,7 @@ fn entries(count: u64, bits: MapBits) -> Vec<Entry> {
     keys(0, count).into_iter().map(|key| (key, key.low() as u32 & bits.value_max())).collect()
 }
 
-/// Returns the deviation of the number of absent keys with a value from the prediction, in standard errors.
+/// Counts the absent keys that have a value. Returns the deviation from the prediction, in standard errors.
 fn wrong_values(count: u64, predicted: f64, get_batch: impl Fn(&[Fingerprint], &mut [Option<u32>])) -> f64 {
     let absent = keys(1 << 40, count);
     let mut values = vec![None; absent.len()];
@@ -231,7 +231,7 @@ fn an_empty_map_has_only_false_positives() {
 }
 
 #[test]
-#[should_panic(expected = "a value does not fit in 8 bits")]
+#[should_panic(expected = "the value does not fit in 8 bits")]
 fn values_that_do_not_fit_are_rejected_with_a_custom_hashing() {
     let (hashing, mut entries) = walk_through();
     entries[2].1 = 256;
@@ -239,7 +239,7 @@ fn values_that_do_not_fit_are_rejected_with_a_custom_hashing() {
 }
 
 #[test]
-#[should_panic(expected = "a value does not fit in 8 bits")]
+#[should_panic(expected = "the value does not fit in 8 bits")]
 fn mutable_maps_round_trip_as_well() {
     let (hashing, mut entries) = walk_through();
     entries[2].1 = 256;

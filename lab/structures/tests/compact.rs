@@ -1,4 +1,4 @@
-//! Tests that compact counters return the same counts as wide cells after any sequence of operations.
+//! Tests that compact counters return the same counts as wide cells, after any sequence of operations.
 
 use bruit_filters::counting::{Cells, CountingFilter, Extension, PackedCells};
 use bruit_structures::compact::CompactCounters;
@@ -6,7 +6,7 @@ use bruit_structures::hash::{Prime, UniversalHash};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// So few cells that keys share cells and that some keys hit the same cell twice.
+/// Number of cells: so few that keys share cells, and that some keys hit the same cell twice.
 const CELLS: u64 = 40;
 const KEYS: u64 = 30;
 

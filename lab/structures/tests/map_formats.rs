@@ -1,4 +1,4 @@
-//! Tests that map files of released versions stay readable, and that equal entries have equal bytes.
+//! Tests that map files of released versions stay readable, and that equal entries give equal bytes.
 //!
 //! `testdata/formats/map-v1` contains a map of each kind. When the format changes, add samples of the new version and
 //! keep the old ones.
@@ -12,10 +12,10 @@ use bruit_structures::map::{self, Entry, MapBits, MapFile, StoredMap};
 use bruit_structures::ribbon::RibbonMap;
 
 const RIBBON_KEYS: u32 = 4000;
-/// First of a range of keys that cannot be ordered with the first seed.
+/// First key of a range that cannot be ordered with the first seed.
 const MUTABLE_FIRST: u32 = 1795;
 const MUTABLE_KEYS: u32 = 60;
-/// The key of the mutable map whose value was changed.
+/// The key, in the mutable map, whose value was changed.
 const CHANGED: u32 = MUTABLE_FIRST + 7;
 const CHANGED_VALUE: u32 = 4095;
 
@@ -32,7 +32,7 @@ fn narrow() -> FingerprintKey {
 }
 
 /// Returns the fingerprint of a number. One wide key in four is moved to the lower half, so that the ribbon has buckets
-/// of every code and a second layer.
+/// with every code and a second layer.
 fn fingerprint(key: &FingerprintKey, number: u32) -> Fingerprint {
     let fingerprint = key.fingerprint(format!("key {number}").as_bytes());
     let crowded = u32::from(!key.is_narrow() && number.is_multiple_of(4));
@@ -71,11 +71,11 @@ fn files() -> [(&'static str, Vec<u8>); 2] {
 }
 
 fn read(name: &str) -> MapFile {
-    let bytes = fs::read(sample(name)).unwrap_or_else(|error| panic!("{name} of the sample: {error}"));
+    let bytes = fs::read(sample(name)).unwrap_or_else(|error| panic!("sample {name}: {error}"));
     map::decode(&mut bytes.as_slice(), 1 << 20).unwrap()
 }
 
-/// Returns the keys with these numbers that have a value, with their values.
+/// Returns those of the keys with these numbers that have a value, with the values.
 fn answers(file: &MapFile, numbers: std::ops::Range<u32>) -> Vec<(u32, u32)> {
     let key = file.key.as_ref().unwrap();
     let keys: Vec<Fingerprint> = numbers.clone().map(|number| fingerprint(key, number)).collect();

@@ -1,5 +1,5 @@
-//! The worked examples of the paper (Yan and Cho, "Enhancing Collaborative Spam Detection with Bloom Filters") and of
-//! the slides that explain Bloom filters with ten bits, one test for each.
+//! The worked examples in the paper (Yan and Cho, "Enhancing Collaborative Spam Detection with Bloom Filters") and in
+//! the slides that explain Bloom filters with ten bits. Each example is a test.
 
 use bruit_filters::Mismatch;
 use bruit_filters::bloom::{ClassicalFilter, MembershipFilter};
@@ -7,7 +7,7 @@ use bruit_filters::counting::{Cells, CountingDelta, CountingFilter, Extension, P
 use bruit_filters::hash::HashFamily;
 use bruit_structures::hash::{Digest, DigestChunks};
 
-/// A hash family for examples with given positions: the key is the list of positions.
+/// A hash family for examples with given positions. The key is the list of positions.
 #[derive(Clone, Debug, PartialEq)]
 struct Given {
     cells: u64,
@@ -52,7 +52,7 @@ mod slides {
     const X0: [u64; 3] = [1, 4, 9];
     const X1: [u64; 3] = [4, 5, 8];
 
-    /// Returns a filter of ten cells with x0 and x1 inserted. With cells of one bit, it is a Bloom filter.
+    /// Returns a filter of ten cells, into which x0 and x1 were inserted. With one-bit cells, it is a Bloom filter.
     fn example(cell_bits: u32) -> Filter {
         let mut filter = filter(Extension::Intuitive, cell_bits, &[0; 10]);
         filter.insert_batch(&[X0, X1]);
@@ -81,7 +81,7 @@ mod slides {
         X0.into_iter().for_each(|position| cells.set(position, 0));
         let cleared = CountingFilter::with_cells(Given { cells: 10 }, Extension::Intuitive, cells).unwrap();
         assert_eq!(values(&cleared), [0, 0, 0, 0, 0, 1, 0, 0, 1, 0]);
-        assert_eq!(cleared.count(&X1), 0, "x1 was inserted and is gone");
+        assert_eq!(cleared.count(&X1), 0, "x1 was inserted, but is lost");
     }
 
     #[test]
@@ -94,8 +94,8 @@ mod slides {
 
     #[test]
     fn sixteen_insertions_and_fifteen_removals_leave_no_false_negative() {
-        // The slides decrement a four-bit cell at its maximum and lose the key. Our filter leaves such a cell unchanged
-        // and keeps the key.
+        // In the slides, a four-bit cell at its maximum is decremented, and the key is lost. Our filter leaves such a
+        // cell unchanged and keeps the key.
         let mut filter = example(4);
         filter.insert_many(&X0, 15);
         (0..15).for_each(|_| filter.remove(&X0).unwrap());
@@ -176,8 +176,8 @@ mod merging {
 mod delta_rounds {
     use super::*;
 
-    /// A server in an exchange of counts: its own insertions, the part that it has already sent, and the counts of all
-    /// servers.
+    /// A server in an exchange of counts. It has its own insertions, the part of them that it has sent already, and the
+    /// counts of all servers.
     struct Server {
         own: Filter,
         sent: Filter,
@@ -257,8 +257,8 @@ mod delta_rounds {
     #[test]
     fn both_servers_are_equal_when_cells_saturate() {
         for extension in [Extension::Intuitive, Extension::Refined] {
-            // With 30 insertions, the count exceeds 31 only in the sum 30 + 2. With 1000, the server's own cells
-            // saturate.
+            // With 30 insertions, the count exceeds 31 only in the sum 30 + 2. With 1000 insertions, the server's own
+            // cells saturate.
             for many in [30, 1000] {
                 let [a, b] = run(extension, many);
                 assert_eq!(a.all, b.all, "{extension} {many}");

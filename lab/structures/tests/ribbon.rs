@@ -1,6 +1,6 @@
-//! Ribbon maps against plain maps, against their predicted size and rate, and as files.
+//! Tests of ribbon maps: compared with plain maps, compared with their predicted size and rate, and as files.
 
-#![expect(clippy::print_stdout, reason = "a failing test should show its figures")]
+#![expect(clippy::print_stdout, reason = "a failed test should show its figures")]
 
 use bruit_filters::file::{FileError, KEY_BYTES};
 use bruit_filters::{Fingerprint, FingerprintKey, KeyId};
@@ -62,7 +62,7 @@ fn a_set_contains_its_keys_one_by_one_and_in_batches() {
     set.contains_batch(&asked, &mut found);
     assert!(found[..5_000].iter().all(|&found| found), "no false negatives");
     let wrong = found[5_000..].iter().filter(|&&found| found).count();
-    assert!(wrong < 25, "{wrong} of 5,000 at a rate of 1 in 1,024");
+    assert!(wrong < 25, "{wrong} false positives of 5,000 at a rate of 1 in 1,024");
     assert!(asked.iter().zip(&found).all(|(key, &found)| set.contains(key) == found));
     assert_eq!((set.keys(), set.bits().value(), set.key_id()), (10_000, 0, key().id()));
 }
@@ -192,7 +192,7 @@ fn a_map_is_not_read_into_more_memory_than_is_allowed() {
     }
 }
 
-/// Overwrites the bytes at `place` with `value`, corrects the checksums, and returns the error.
+/// Overwrites the bytes at `place` with `value`, corrects the checksums, and returns the decoding error.
 fn refusal(map: &StoredMap, place: usize, value: &[u8]) -> String {
     let mut bytes = file_of(map);
     bytes[place..place + value.len()].copy_from_slice(value);

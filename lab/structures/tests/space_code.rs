@@ -1,4 +1,4 @@
-//! Space-code filters: the survey's statements by name, and estimates against known counts.
+//! Tests of space-code filters: the survey's statements, and estimates compared with known counts.
 
 use bruit_filters::bloom::{ClassicalFilter, MembershipFilter, OneLineFilter};
 use bruit_filters::hash::FingerprintHash;
@@ -8,7 +8,7 @@ use bruit_structures::space_code::{
     coupon_collector, expected_hits, expected_insertions, relative_incremental_inaccuracy,
 };
 
-/// The random numbers of SplitMix64. Its finaliser also computes the second half of a narrow fingerprint.
+/// Random numbers from SplitMix64. Its finaliser is also used for the second half of a narrow fingerprint.
 struct Draws(u64);
 
 impl Iterator for Draws {
@@ -67,7 +67,7 @@ fn the_expected_number_of_insertions_is_the_survey_s_sum() {
     assert!(
         relative_incremental_inaccuracy(32, 0).is_infinite() && relative_incremental_inaccuracy(32, 32).is_infinite()
     );
-    // The inaccuracy is lowest if 1 − 1/e of the groups are hit.
+    // The inaccuracy is lowest when 1 − 1/e of the groups are hit.
     let best = (1..32)
         .min_by(|&a, &b| relative_incremental_inaccuracy(32, a).total_cmp(&relative_incremental_inaccuracy(32, b)));
     assert_eq!(best, Some(20));
@@ -86,7 +86,7 @@ fn the_number_of_hits_is_as_expected() {
         };
         let (mean, error) = mean_and_error(&(0..1000).map(hits).collect::<Vec<_>>());
         let expected = expected_hits(32, times as f64, 1.0, 0.0);
-        assert!((mean - expected).abs() < 4.0 * error + 0.01, "{times}: {mean} ± {error}, not {expected}");
+        assert!((mean - expected).abs() < 4.0 * error + 0.01, "{times}: {mean} ± {error}, expected {expected}");
     }
 }
 
@@ -116,12 +116,12 @@ fn the_most_relevant_filter_for_1000_is_around_one_sixteenth() {
     let estimator = filter.estimator();
     let mut asked = [0; 9];
     (0..100).for_each(|number| asked[estimator.estimate(&key(number)).resolution] += 1);
-    // The resolutions that receive 1/16 and 1/64 of the packets have about the same inaccuracy at 1000.
+    // At 1000 packets, the resolutions that receive 1/16 and 1/64 of the packets have about the same inaccuracy.
     assert_eq!(asked[2] + asked[3], 100, "{asked:?}");
     assert!(asked[2] > 20, "{asked:?}");
 }
 
-/// Returns counts from 1 to 100,000 and their estimates by a filter with false positives.
+/// Returns counts from 1 to 100,000, and a filter's estimates of them. The filter has false positives.
 fn estimates_of_all_sizes() -> Vec<(f64, Estimate)> {
     let mut draws = Draws(5);
     let mut filter = MultiResolutionFilter::with_bytes(20_000, Shape::default(), KeyId(0));
@@ -156,7 +156,7 @@ fn both_estimators_are_right_on_average() {
             let told: Vec<_> = estimates.iter().filter(|(s, _)| *s == size).map(|(_, e)| told(e)).collect();
             mean_and_error(&told)
         };
-        // By sampling alone, each of the 100 estimates of a size varies by a third, and their mean by a thirtieth.
+        // Sampling alone makes each of the 100 estimates of a size vary by a third, and their mean by a thirtieth.
         for (mean, error) in [of(|estimate| estimate.likely), of(|estimate| estimate.mean)] {
             assert!((mean - size).abs() < 4.0 * error + 0.05 * size, "{size}: {mean} ± {error}");
         }

@@ -6,7 +6,7 @@ use super::{Kind, Reading, bytes_of};
 
 /// Number of checksums in a request.
 pub(crate) const SUMS: usize = 3;
-/// Types of the checksums that every server keeps.
+/// Types of checksums that every server stores.
 const TYPES: [u8; SUMS] = [7, 8, 9];
 const VERSION: u8 = 12;
 const REPORT: u8 = 2;
@@ -19,7 +19,7 @@ const SIGNATURE_BYTES: usize = 16;
 const REQUEST_BYTES: u16 = 44 + SUMS as u16 * ITEM_BYTES as u16;
 const ANSWER_BYTES: usize = 40 + SUMS * 8;
 
-/// ID of a client with a password on the server.
+/// ID of a client that has a password on the server.
 pub(crate) const CLIENT: u32 = 32_768;
 /// Password of the client.
 pub(crate) const PASSWORD: &str = "clntpass";
@@ -27,9 +27,9 @@ pub(crate) const PASSWORD: &str = "clntpass";
 /// QUERY and REPORT requests.
 #[derive(Clone, Copy)]
 pub(crate) struct Sums {
-    /// If true, REPORT for one recipient, otherwise QUERY.
+    /// True for REPORT requests (for one recipient), false for QUERY requests.
     pub(crate) is_report: bool,
-    /// If true, the requests are from [`CLIENT`], otherwise anonymous.
+    /// True if the requests are from [`CLIENT`], false if they are anonymous.
     pub(crate) is_signed: bool,
 }
 
@@ -39,7 +39,7 @@ impl Kind for Sums {
         packet.extend_from_slice(&REQUEST_BYTES.to_be_bytes());
         packet.extend_from_slice(&[VERSION, if self.is_report { REPORT } else { QUERY }]);
         let sender = if self.is_signed { CLIENT } else { ANONYMOUS };
-        // Host, process, request and transmission.
+        // The four numbers of a transaction: host, process, request and transmission.
         for word in [sender, 0x7f00_016d, 0x5cb5, serial, 1, u32::from(self.is_report)] {
             packet.extend_from_slice(&word.to_be_bytes());
         }
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn signatures_are_those_of_the_captured_nop() {
-        // The NOP of a real client with this password, from the protocol notes.
+        // The NOP that a real client with this password sent, from the protocol notes.
         let nop = *b"\x00\x28\x0c\x01\x00\x00\x80\x00\x6d\x01\x7f\x00\xb5\x5c\x00\x00\x02\x00\x00\x00\x01\x00\x00\x00";
         let expected = *b"\x49\x22\xb2\xdc\x9a\x71\x0b\xec\xed\x14\x35\x32\x55\x2f\x53\xe2";
         assert_eq!(sign(&nop), expected);

@@ -12,16 +12,16 @@ const CHECK: u8 = 0;
 const WRITE: u8 = 1;
 const SHINGLES: usize = 32;
 const REPLY_BYTES: usize = 96;
-/// Number of shingles that a near copy shares with the stored text; a server requires 17.
+/// Number of shingles that a near replica has in common with the stored text. A server requires 17.
 const SHARED: usize = 22;
-/// The list (flag) that texts are written to.
+/// The list (flag) to which texts are written.
 pub(crate) const FLAG: u8 = 1;
 
 /// CHECK requests by digest alone.
 #[derive(Clone, Copy)]
 pub(crate) struct Digests;
 
-/// CHECK requests for texts whose digests were never written. Near copies of known texts are found by their shingles.
+/// CHECK requests for texts whose digests were never written. Near replicas of known texts are found by their shingles.
 #[derive(Clone, Copy)]
 pub(crate) struct NearCopies;
 
@@ -63,7 +63,7 @@ impl Kind for Write {
     }
 }
 
-/// Stores a text in Redis in the format of rspamd.
+/// Stores a text in Redis, in rspamd's format.
 pub(crate) fn write_to_redis(signature: u64, redis: &mut impl io::Write) -> io::Result<()> {
     let digest: [u8; 64] = bytes_of(signature, 2);
     let key = [&b"fuzzy"[..], &digest].concat();
@@ -75,7 +75,7 @@ pub(crate) fn write_to_redis(signature: u64, redis: &mut impl io::Write) -> io::
     Ok(())
 }
 
-/// Writes a command in the protocol of Redis.
+/// Writes a command in Redis's protocol.
 fn put_command(redis: &mut impl io::Write, words: &[&[u8]]) -> io::Result<()> {
     write!(redis, "*{}\r\n", words.len())?;
     words.iter().try_for_each(|word| {
@@ -135,7 +135,7 @@ fn shingle(signature: u64, at: usize, salt: u64) -> u64 {
     mixed(mixed(signature ^ salt << 44) ^ (at as u64) << 56)
 }
 
-/// A successful write has the same answer as a check of a known text: a probability above one half.
+/// A successful write is answered like a check of a known text: with a probability above one half.
 fn read(reply: &[u8]) -> Option<Reading> {
     let word = |at: usize| Some(u32::from_le_bytes(reply.get(at..at + 4)?.try_into().ok()?));
     let probability = f32::from_bits(word(12)?);

@@ -1,13 +1,13 @@
-//! Pyzor's requests, anonymous, as its client writes them.
+//! Anonymous Pyzor requests, as Pyzor's own client writes them.
 
 use std::io::Write;
 
 use super::{Kind, Reading, bytes_of};
 
-/// Range of `Thread`, which identifies a request. The number always has five digits, so that all requests have the same
-/// length.
+/// Range of `Thread`, the number that identifies a request. It always has five digits, so that all requests have the
+/// same length.
 const THREADS: std::ops::RangeInclusive<u32> = 10_000..=65_535;
-/// The remaining fields. Time and signature are placeholders, because they are not checked in anonymous requests.
+/// The other fields. Time and signature are placeholders, because they are not verified in anonymous requests.
 const UNREAD: &str = "PV: 2.1\nUser: anonymous\nTime: 1794725694\nSig: 00988e410a6a5898798e620b6bf0fc4917bfc864\n\n";
 
 /// The `check` request.
@@ -62,7 +62,7 @@ fn digest(signature: u64) -> String {
     bytes_of::<20>(signature, 1).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns the thread of a successful reply.
+/// Returns the thread number of a successful reply.
 fn read_thread(reply: &[u8]) -> Option<u32> {
     reply.starts_with(b"Code: 200\n").then(|| field(reply, b"\nThread: "))?
 }

@@ -94,7 +94,7 @@ fn why_open(path: &Path, names: &impl Fn(&[usize], &str) -> String) -> Vec<Strin
     let mut why = Vec::new();
     if !path.may_come_from.is_empty() {
         why.push(format!(
-            "it may have come from {}, which has no record of that time",
+            "it may have come from {}, whose record is missing or incomplete",
             names(&path.may_come_from, " or ")
         ));
     }

@@ -8,11 +8,11 @@
 //! | 8 | packets counted |
 //! | 4 | number of groups in the filter |
 //! | 4 | maximum number of names |
-//! | 4, … | number of resolutions; for each, a length of 8 bytes and a filter file (`docs/design/filter-files.md`). The first file contains the key |
+//! | 4, … | number of resolutions; for each, a length of 8 bytes and a filter file, the first of which contains the key |
 //! | 4, … | number of names; for each, the packets (8 bytes), the length (2 bytes) and the identity |
 //! | 4 | CRC-32 of everything before it |
 //!
-//! Numbers are little-endian. Exact counts are not saved.
+//! Numbers are little-endian. `docs/design/filter-files.md` specifies the filter files. Exact counts are not saved.
 
 use bruit_filters::bloom::OneLineFilter;
 use bruit_filters::file::{self, FileError, Label};

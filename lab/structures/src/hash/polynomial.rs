@@ -1,10 +1,10 @@
 //! Polynomials over a prime field: k functions, each t-wise independent.
 //!
 //! The paper's footnote 3 leaves open whether its results change with "independent" universal functions. The functions
-//! of [`UniversalHash`] are not independent, for two reasons. The values of an affine function for two keys determine
-//! its value for a third. And two functions with the same c are shifts of each other. A polynomial with t random
-//! coefficients takes every combination of values for any t keys equally often (Wegman and Carter, 1981), and no two
-//! functions of a [`PolynomialHash`] share a leading coefficient.
+//! of [`UniversalHash`] are not independent, for two reasons. First, the values of an affine function for two keys
+//! determine its value for a third. Second, two functions with the same c are shifts of each other. A polynomial with t
+//! random coefficients takes every combination of values for any t keys equally often (Wegman and Carter, 1981), and no
+//! two functions of a [`PolynomialHash`] share a leading coefficient.
 //!
 //! This family is for study, not for production: each position costs t multiplications.
 
@@ -32,15 +32,16 @@ use super::UniversalHash;
 pub struct PolynomialHash {
     cells: u64,
     prime: Prime,
-    /// Coefficients, in descending order of their powers.
+    /// Coefficients, from the highest power to the lowest.
     polynomials: Vec<Vec<u64>>,
 }
 
 impl PolynomialHash {
-    /// Creates one function onto `0..cells` for each polynomial. Coefficients are in descending order of their powers.
+    /// Creates one function onto `0..cells` for each polynomial. Coefficients are in order from the highest power to
+    /// the lowest.
     ///
     /// # Errors
-    /// If `cells` is 0, `polynomials` is empty, or a polynomial is empty or has a coefficient of p or more.
+    /// An error if `cells` is 0, `polynomials` is empty, or a polynomial is empty or has a coefficient of p or more.
     pub fn new(cells: u64, prime: Prime, polynomials: Vec<Vec<u64>>) -> Result<Self, UniversalHashError> {
         if cells == 0 {
             return Err(UniversalHashError::NoCells);
@@ -54,13 +55,13 @@ impl PolynomialHash {
         Ok(Self { cells, prime, polynomials })
     }
 
-    /// Creates `hashes` functions of `coefficients` random coefficients each: they are `coefficients`-wise independent,
-    /// and no two have the same leading coefficient.
+    /// Creates `hashes` functions with `coefficients` random coefficients each. They are `coefficients`-wise
+    /// independent, and no two have the same leading coefficient.
     ///
-    /// `random` must return uniform words. If it keeps repeating the same words, this function may never return.
+    /// `random` must return uniform words. If it repeats the same words forever, this function may never return.
     ///
     /// # Errors
-    /// If `cells`, `hashes` or `coefficients` is 0.
+    /// An error if `cells`, `hashes` or `coefficients` is 0.
     pub fn draw(
         cells: u64,
         prime: Prime,
@@ -84,7 +85,7 @@ impl PolynomialHash {
         self.prime
     }
 
-    /// Returns the coefficients of each function, in descending order of their powers.
+    /// Returns the coefficients of each function, from the highest power to the lowest.
     #[must_use]
     pub fn polynomials(&self) -> &[Vec<u64>] {
         &self.polynomials
@@ -161,7 +162,7 @@ mod tests {
 
     #[test]
     fn no_two_functions_share_a_leading_coefficient() {
-        // The draws as 31-bit numbers. The second polynomial starts with 7 like the first, so it is drawn again.
+        // The draws, as 31-bit numbers. The second polynomial starts with 7, like the first, so it is drawn again.
         let mut words = [7, 1, 7, 2, 8, 3].map(|word: u64| word << 33).into_iter();
         let family = PolynomialHash::draw(10, Prime::Paper, 2, 2, || words.next().unwrap()).unwrap();
         assert_eq!(family.polynomials(), [[7, 1], [8, 3]]);
@@ -186,8 +187,8 @@ mod tests {
         assert_eq!(ours.ensure_same(&ours.clone()), Ok(()));
     }
 
-    /// The second difference over three consecutive keys, modulo p, is 0 for every affine function and uniform for
-    /// random quadratic ones.
+    /// Modulo p, the second difference over three consecutive keys is 0 for every affine function, and uniform for
+    /// random quadratic functions.
     #[test]
     fn three_coefficients_untie_three_keys() {
         let mut word = 1u64;

@@ -1,10 +1,10 @@
-//! The solution that §3 of the paper proposes for digest chunks: a function ℓ_i maps all chunks together onto the i-th
-//! of k partitions, so that every cell of a partition can be reached.
+//! The remedy that §3 of the paper proposes for digest chunks: a function ℓ_i maps all chunks together onto the i-th of
+//! k partitions, so that every cell of a partition can be reached.
 //!
-//! This family is for study. The paper does not specify ℓ_i. This module uses a function that is affine in the 32-bit
-//! words of the digest, modulo 2^61 − 1: the paper's equation (2) for a key of several words. Two different digests
-//! share a cell of a partition with a probability of one in ⌊m/k⌋. Like equation (2) it is linear, and so not suitable
-//! for production.
+//! This family is for study. The paper does not specify ℓ_i. This module uses an affine function of the digest's 32-bit
+//! words, modulo 2^61 − 1. It is the paper's equation (2) for a key of several words. Two different digests share a
+//! cell of a partition with a probability of one in ⌊m/k⌋. Like equation (2), the function is linear and therefore not
+//! suitable for production.
 
 use bruit_filters::hash::HashFamily;
 
@@ -12,14 +12,14 @@ use super::{Digest, DigestBytes, DigestChunksError, Prime};
 use bruit_filters::Mismatch;
 use bruit_filters::internal::ensure_equal;
 
-/// Number of bits of a digest that one coefficient multiplies: the size of a chunk in the paper of Fan et al.
+/// Number of bits of a digest that one coefficient multiplies. This is the size of a chunk in the paper by Fan et al.
 const WORD_BITS: u32 = 32;
 
-/// The modulus. It distinguishes all words of 32 bits and is larger than any partition in memory.
+/// The modulus. It is above all 32-bit words, and larger than any partition in memory.
 const PRIME: Prime = Prime::Mersenne61;
 
-/// Positions ℓ_i(x) = ((a_i1·w_1 + … + b_i) mod p) mod ⌊m/k⌋ in the i-th of k partitions, where the w are the words of
-/// the digest of x.
+/// A family with the positions ℓ_i(x) = ((a_i1·w_1 + … + b_i) mod p) mod ⌊m/k⌋ in the i-th of k partitions, where w_1,
+/// w_2 … are the words of the digest of x.
 ///
 /// ```
 /// use bruit_filters::hash::HashFamily;
@@ -37,17 +37,18 @@ const PRIME: Prime = Prime::Mersenne61;
 pub struct RemappedDigest {
     digest: Digest,
     cells: u64,
-    /// For each function, a factor for each word, and the summand.
+    /// For each function, a factor for every word, and the summand.
     functions: Vec<Vec<u64>>,
 }
 
 impl RemappedDigest {
-    /// Creates k = `hashes` functions from the words that `random` returns, each onto ⌊m/k⌋ of m = `cells` cells.
+    /// Creates k = `hashes` functions from the words that `random` returns. Each maps onto ⌊m/k⌋ of the m = `cells`
+    /// cells.
     ///
     /// The last m mod k cells belong to no partition.
     ///
     /// # Errors
-    /// If `hashes` is 0, or a partition would have no cell.
+    /// An error if `hashes` is 0, or a partition would have no cell.
     pub fn draw(
         digest: Digest,
         hashes: u32,
@@ -114,7 +115,7 @@ impl HashFamily for RemappedDigest {
 mod tests {
     use super::*;
 
-    /// Returns words that are spread out; they need not be random.
+    /// Returns words that are spread out. They need not be random.
     fn words(mut word: u64) -> impl FnMut() -> u64 {
         move || {
             word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -151,8 +152,8 @@ mod tests {
         }
     }
 
-    /// Figure 2 of the paper shades the cells that chunks cannot reach. Remapped digests reach all cells except the
-    /// last m mod k.
+    /// Figure 2 of the paper shades the cells that digest chunks cannot reach. Remapped digests reach all cells except
+    /// the last m mod k.
     #[test]
     fn every_cell_of_every_partition_is_reached() {
         let family = drawn(Digest::Md5, 8, 1603, 3);

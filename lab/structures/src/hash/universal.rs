@@ -1,9 +1,9 @@
 //! The universal family of the paper's equation (2), h(x) = ((c·x + d) mod p) mod m.
 //!
 //! This family is for study and for reproducing the paper's tables. It is not suitable for production. Every key is
-//! reduced modulo p first, so x and x + p share all their positions for any c and d. With p = 2,100,000,011, a new key
-//! coincides with one of n stored keys with probability n / p. It is also linear, so a few known positions reveal c and
-//! d.
+//! reduced modulo p first, so x and x + p share all their positions for any c and d. With n stored keys, a new key
+//! coincides with one of them with probability n / p, where p = 2,100,000,011. It is also linear, so a few known
+//! positions reveal c and d.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ impl UniversalHash {
     /// Creates one function onto `0..cells` for each pair (c, d).
     ///
     /// # Errors
-    /// If `cells` is 0, `pairs` is empty, or a pair violates 0 < c < p or d < p.
+    /// An error if `cells` is 0, `pairs` is empty, or a pair violates 0 < c < p or d < p.
     pub fn new(cells: u64, prime: Prime, pairs: Vec<(u64, u64)>) -> Result<Self, UniversalHashError> {
         if cells == 0 {
             return Err(UniversalHashError::NoCells);
@@ -53,12 +53,12 @@ impl UniversalHash {
 
     /// Creates `hashes` functions with pairs drawn uniformly from all valid pairs.
     ///
-    /// `random` must return uniform words. It is called again if a draw is outside the valid range: for about one draw
-    /// in 45 with the paper's prime, and almost never with 2^61 − 1. If it keeps returning the same word, this function
-    /// may never return.
+    /// `random` must return uniform words. It is called again if a draw is outside the valid range. That happens for
+    /// about one draw in 45 with the paper's prime, and almost never with 2^61 − 1. If `random` returns the same word
+    /// forever, this function may never return.
     ///
     /// # Errors
-    /// If `cells` or `hashes` is 0.
+    /// An error if `cells` or `hashes` is 0.
     pub fn draw(
         cells: u64,
         prime: Prime,
@@ -110,7 +110,7 @@ impl HashFamily for UniversalHash {
         Ok(())
     }
 
-    /// Returns min(m, p): the sum is reduced modulo p before it is reduced modulo m.
+    /// Returns min(m, p), because the sum is reduced modulo p before it is reduced modulo m.
     fn utilisable_size(&self) -> u64 {
         self.cells.min(self.prime.value())
     }
@@ -121,7 +121,7 @@ impl HashFamily for UniversalHash {
 pub enum Prime {
     /// 2,100,000,011, which the paper's simulations use (§5.1).
     Paper,
-    /// 2^61 − 1: large enough for keys of 61 bits, and allows fast reduction.
+    /// 2^61 − 1. It is large enough for keys of 61 bits, and reduction is fast.
     Mersenne61,
 }
 
@@ -147,11 +147,11 @@ impl Prime {
         }
     }
 
-    /// Returns (c·x + d) mod p, for c, x and d below p.
+    /// Returns (c·x + d) mod p. Requires c, x and d below p.
     #[inline]
     pub(super) fn multiply_add(self, c: u64, x: u64, d: u64) -> u64 {
         match self {
-            // The sum is below 2^62 + 2^31, so the 31-bit prime does not need wider words.
+            // With the 31-bit prime, the sum is below 2^62 + 2^31 and fits into 64 bits.
             Self::Paper => (c * x + d) % PAPER,
             Self::Mersenne61 => fold(u128::from(c) * u128::from(x) + u128::from(d)),
         }
@@ -160,7 +160,7 @@ impl Prime {
     /// Draws a uniform number in `least..p`.
     pub(super) fn draw_from(self, least: u64, random: &mut impl FnMut() -> u64) -> u64 {
         loop {
-            // Uses the leading bits, because weak generators are weakest in the trailing bits.
+            // Use the leading bits, because the trailing bits of weak generators are the weakest.
             let drawn = random() >> self.value().leading_zeros();
             if (least..self.value()).contains(&drawn) {
                 return drawn;
@@ -169,7 +169,8 @@ impl Prime {
     }
 }
 
-/// Returns `sum` mod 2^61 − 1, for sums up to p·(p − 1). 2^61 is 1 modulo p, so the high part is added to the low part.
+/// Returns `sum` mod p = 2^61 − 1, for sums up to p·(p − 1). Because 2^61 is 1 modulo p, the high part can be added to
+/// the low part.
 #[inline]
 fn fold(sum: u128) -> u64 {
     let folded = (sum as u64 & MERSENNE) + (sum >> MERSENNE_BITS) as u64;
@@ -250,7 +251,7 @@ mod tests {
     #[test]
     fn draws_outside_the_range_are_drawn_again() {
         let p = Prime::Paper.value();
-        // The draws as 31-bit numbers: c = p (rejected), c = 0 (rejected), c = p − 1, d = p + 1 (rejected), d = 0.
+        // The draws, as 31-bit numbers: c = p (rejected), c = 0 (rejected), c = p − 1, d = p + 1 (rejected), d = 0.
         let mut words = [p, 0, p - 1, p + 1, 0].map(|word| word << 33).into_iter();
         let family = UniversalHash::draw(10, Prime::Paper, 1, || words.next().unwrap()).unwrap();
         assert_eq!(family.pairs(), [(p - 1, 0)]);
@@ -305,7 +306,7 @@ mod tests {
         assert_eq!(fold(u128::from(u64::MAX)), u64::MAX % p);
     }
 
-    /// Returns words that are spread out; they need not be random.
+    /// Returns words that are spread out. They need not be random.
     fn counter() -> impl FnMut() -> u64 {
         let mut word = 0u64;
         move || {

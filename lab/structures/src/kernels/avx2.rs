@@ -12,7 +12,7 @@ const COLUMNS: usize = PADDING_WORDS;
 
 #[target_feature(enable = "avx2")]
 pub(crate) fn look_up<A: Answer>(layers: &[Layer], bits: MapBits, keys: &[Fingerprint], answers: &mut [A]) {
-    // With a constant number of registers, the loop over them is unrolled.
+    // If the number of registers is constant, the loop over them is unrolled.
     match (bits.total() as usize).div_ceil(COLUMNS) {
         1 => look_up_in::<1, A>(layers, bits, keys, answers),
         2 => look_up_in::<2, A>(layers, bits, keys, answers),
@@ -49,7 +49,7 @@ fn word_at<const REGISTERS: usize>(layer: LayerView<'_>, start: u64, coefficient
         let sums = _mm256_xor_si256(_mm256_and_si256(four(first), masks.0), _mm256_and_si256(four(second), masks.1));
         word |= four_parities(sums) << (i * COLUMNS);
     }
-    // Clears the columns of other blocks in the last register.
+    // Clear the columns of other blocks in the last register.
     word & u64::MAX >> (64 - layer.width())
 }
 
@@ -64,8 +64,9 @@ fn four(words: &[u64; COLUMNS]) -> __m256i {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn four_parities(words: __m256i) -> u64 {
-    // The parity of a byte is the parity of the XOR of its nibbles, found in a table of 16 entries. The lowest bit of
-    // the sum of a word's eight parities is the parity of the word. It is moved to the sign bit for the mask.
+    // The parity of a byte is that of the XOR of its two halves, and is looked up in a table of 16 entries. The sum of
+    // a word's eight parities has the parity of the word in its lowest bit. That bit is moved to the sign bit, for the
+    // mask.
     let odd = _mm256_setr_epi64x(PARITIES[0], PARITIES[1], PARITIES[0], PARITIES[1]);
     let halves = _mm256_xor_si256(words, _mm256_srli_epi64::<4>(words));
     let bytes = _mm256_shuffle_epi8(odd, _mm256_and_si256(halves, _mm256_set1_epi8(15)));
@@ -74,5 +75,5 @@ fn four_parities(words: __m256i) -> u64 {
     _mm256_movemask_pd(_mm256_castsi256_pd(signs)) as u64
 }
 
-/// Byte i, counted from the least significant byte of the first word, is the parity of i.
+/// Byte i is the parity of i, counted from the least significant byte of the first word.
 const PARITIES: [i64; 2] = [0x0100_0001_0001_0100, 0x0001_0100_0100_0001];

@@ -7,8 +7,8 @@ pub const VALUE_BITS_MAX: u32 = 32;
 /// Maximum number of check bits.
 pub const CHECK_BITS_MAX: u32 = 32;
 
-/// The bits of an answer: the value in the low bits, and check bits above it. For a key that is not in the map, the
-/// check bits match only by chance. A map without value bits is a set; a map without check bits has a value for every
+/// The bits of an answer: the value is in the low bits, with check bits above it. For a key that is not in the map, the
+/// check bits match only by chance. A map without value bits is a set. A map without check bits has a value for every
 /// key.
 ///
 /// ```
@@ -29,7 +29,7 @@ impl MapBits {
     /// Creates a division into `value` value bits and `check` check bits.
     ///
     /// # Errors
-    /// [`BuildError::Bits`] if both are 0, or one exceeds [`VALUE_BITS_MAX`] or [`CHECK_BITS_MAX`].
+    /// [`BuildError::Bits`] if both are 0, or one of them exceeds its maximum ([`VALUE_BITS_MAX`], [`CHECK_BITS_MAX`]).
     pub const fn new(value: u32, check: u32) -> Result<Self, BuildError> {
         if value > VALUE_BITS_MAX || check > CHECK_BITS_MAX || value + check == 0 {
             return Err(BuildError::Bits { value, check });
@@ -37,10 +37,10 @@ impl MapBits {
         Ok(Self { value, check })
     }
 
-    /// Creates a division with the minimum number of check bits for a false-positive rate of at most `rate`.
+    /// Creates a division with just enough check bits for a false-positive rate of at most `rate`.
     ///
     /// # Errors
-    /// [`BuildError::Rate`] if the rate is below 2^-[`CHECK_BITS_MAX`], above 1 or NaN, and the errors of
+    /// [`BuildError::Rate`] if the rate is below 2^-[`CHECK_BITS_MAX`], above 1 or NaN; otherwise as for
     /// [`new`](Self::new).
     pub fn for_rate(value: u32, rate: f64) -> Result<Self, BuildError> {
         let rate_min = (-f64::from(CHECK_BITS_MAX)).exp2();
@@ -80,10 +80,10 @@ impl MapBits {
         (-f64::from(self.check)).exp2()
     }
 
-    /// Panics if a value does not fit in the value bits.
+    /// Panics if `value` does not fit in the value bits.
     pub(crate) fn assert_fit<'a>(self, values: impl IntoIterator<Item = &'a u32>) {
         let fit = values.into_iter().all(|&value| value <= self.value_max());
-        assert!(fit, "a value does not fit in {} bits", self.value);
+        assert!(fit, "the value does not fit in {} bits", self.value);
     }
 
     /// Returns a word with `value` in the low bits and the leading bits of `check` above it.
@@ -92,7 +92,7 @@ impl MapBits {
         value as u64 | self.expected_check(check) << self.value
     }
 
-    /// Returns the value in `word` if the check bits above it are the leading bits of `check`.
+    /// Returns the value in `word`, if the check bits above it are the leading bits of `check`.
     #[inline(always)]
     pub(crate) const fn value_in(self, word: u64, check: u64) -> Option<u32> {
         if self.is_checked(word, check) { Some(self.value_of(word)) } else { None }
@@ -112,7 +112,7 @@ impl MapBits {
 
     #[inline(always)]
     const fn expected_check(self, check: u64) -> u64 {
-        // Shifts in two steps, because a shift by 64 would overflow.
+        // Shift in two steps, because a shift by 64 would overflow.
         check >> 1 >> (63 - self.check)
     }
 }

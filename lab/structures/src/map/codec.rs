@@ -25,7 +25,7 @@ pub enum StoredMap {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MapFile {
-    /// The header read from the file.
+    /// The header, as read from the file.
     pub header: MapHeader,
     /// The key, if the file contains it.
     pub key: Option<FingerprintKey>,
@@ -37,7 +37,7 @@ pub struct MapFile {
 /// query it, so the file must be kept secret.
 ///
 /// # Errors
-/// If writing fails, or `key` is not the key that `map` was built under.
+/// An error if writing fails, or `key` is not the key that `map` was built with.
 pub fn encode(map: &StoredMap, key: Option<&FingerprintKey>, output: &mut impl Write) -> Result<MapHeader, FileError> {
     let header = header_of(map, key)?;
     let mut output = OutputWords::new(output);
@@ -60,10 +60,10 @@ fn header_of(map: &StoredMap, key: Option<&FingerprintKey>) -> Result<MapHeader,
     Ok(MapHeader { has_key: key.is_some(), checksum: checksum.value(), ..map.shape() })
 }
 
-/// Reads a map whose tables have at most `payload_limit` bytes.
+/// Reads a map. Its tables may have at most `payload_limit` bytes.
 ///
 /// # Errors
-/// [`FileError`] if the input is not a map, has a later version, is truncated, damaged or too large.
+/// [`FileError`] if the input is not a map, uses a later version, or is truncated, damaged or too large.
 pub fn decode(input: &mut impl Read, payload_limit: u64) -> Result<MapFile, FileError> {
     let (header, key) = read_header(input)?;
     let bytes = header.payload_bytes();
@@ -81,7 +81,7 @@ pub fn decode(input: &mut impl Read, payload_limit: u64) -> Result<MapFile, File
     Ok(MapFile { header, key, map })
 }
 
-/// Reads the header and the key, and nothing after them.
+/// Reads the header and the key, but nothing after them.
 ///
 /// # Errors
 /// The same as for [`decode`].
@@ -92,7 +92,7 @@ pub fn read_header(input: &mut impl Read) -> Result<(MapHeader, Option<Fingerpri
     Ok((header, key))
 }
 
-/// Reads the layers of a ribbon map. Their total size must be the number of words in the header.
+/// Reads the layers of a ribbon map. Together they must have the number of words that the header states.
 fn read_layers<R: Read>(header: &MapHeader, input: &mut InputWords<R>) -> Result<Vec<LayerShape>, FileError> {
     if header.kind != MapKind::Ribbon {
         return Ok(Vec::new());
@@ -121,8 +121,8 @@ impl StoredMap {
         }
     }
 
-    /// Sets `values[i]` to the value of `keys[i]`. For keys that are not in the map, the value is `None`, except for
-    /// false positives.
+    /// Sets `values[i]` to the value of `keys[i]`. For a key that is not in the map, that is `None`, except for false
+    /// positives.
     ///
     /// # Panics
     /// If the two slices differ in length.
@@ -133,7 +133,7 @@ impl StoredMap {
         }
     }
 
-    /// Returns the division of an answer into value and check bits.
+    /// Returns how the bits of an answer are divided into value bits and check bits.
     #[must_use]
     pub const fn bits(&self) -> MapBits {
         match self {
@@ -151,7 +151,7 @@ impl StoredMap {
         }
     }
 
-    /// Returns the id of the key that made the fingerprints.
+    /// Returns the ID of the key that the fingerprints were computed with.
     #[must_use]
     pub const fn key_id(&self) -> KeyId {
         match self {
@@ -178,7 +178,7 @@ impl StoredMap {
         }
     }
 
-    /// Creates a map as described by the header, with empty tables.
+    /// Creates a map with empty tables, as described by the header.
     fn empty(header: &MapHeader, layers: &[LayerShape]) -> Self {
         let (bits, keys, key_id) = (header.bits, header.keys, header.key_id);
         match header.kind {
@@ -191,7 +191,7 @@ impl StoredMap {
         }
     }
 
-    /// Returns the header without key and checksum.
+    /// Returns the header, without key and checksum.
     fn shape(&self) -> MapHeader {
         let (kind, layers, cells_of_third, seed) = match self {
             Self::Ribbon(map) => (MapKind::Ribbon, map.layers().len() as u8, 0, 0),
@@ -226,7 +226,7 @@ impl StoredMap {
         }
     }
 
-    /// Returns the bits after the ends of the tables, which are zero in every valid map.
+    /// Returns the bits after the ends of the tables. They are zero in every valid map.
     fn padding(&self) -> u64 {
         match self {
             Self::Ribbon(map) => map.layers().iter().fold(0, |padding, layer| padding | layer.padding()),

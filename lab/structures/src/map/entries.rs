@@ -3,7 +3,7 @@
 use super::{BuildError, MapBits};
 use bruit_filters::Fingerprint;
 
-/// Maximum number of keys of a map: cells and slots are numbered by 32 bits.
+/// Maximum number of keys in a map. Cells and slots have 32-bit numbers.
 pub const KEYS_MAX: usize = 1 << 30;
 
 /// A key and its value.
@@ -11,7 +11,7 @@ pub type Entry = (Fingerprint, u32);
 
 /// Returns the distinct entries, sorted by key.
 ///
-/// Two entries with the same key would yield contradicting or redundant equations. This function therefore removes
+/// Two entries with the same key would give contradictory or redundant equations. This function therefore removes
 /// duplicates and rejects keys with two values.
 pub(crate) fn distinct(mut entries: Vec<Entry>, bits: MapBits) -> Result<Vec<Entry>, BuildError> {
     ensure_count(entries.len())?;

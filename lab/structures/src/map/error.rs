@@ -7,9 +7,10 @@ use bruit_filters::Fingerprint;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The numbers of bits are out of range.
+    /// The number of value bits or check bits is out of range.
     #[error(
-        "a map has at most {VALUE_BITS_MAX} value bits, at most {CHECK_BITS_MAX} check bits and at least one bit in total, not {value} and {check}"
+        "{value} value bits and {check} check bits are not possible: \
+         expected at most {VALUE_BITS_MAX} and {CHECK_BITS_MAX}, and at least one bit in total"
     )]
     Bits {
         /// Requested value bits.
@@ -20,7 +21,7 @@ pub enum BuildError {
     /// A map with changeable values needs value bits.
     #[error("a map with changeable values needs at least one value bit")]
     NoValueBits,
-    /// No valid number of check bits yields the rate.
+    /// No valid number of check bits gives this rate.
     #[error("the false-positive rate must be between 2^-{CHECK_BITS_MAX} (2.33e-10) and 1, not {rate:e}")]
     Rate {
         /// Requested rate.
@@ -39,23 +40,23 @@ pub enum BuildError {
     Conflict {
         /// The key.
         key: Fingerprint,
-        /// Two of its values.
+        /// Two of the key's values.
         values: [u32; 2],
     },
-    /// There are more keys than a map can have.
+    /// There are more keys than fit into a map.
     #[error("a map has at most {KEYS_MAX} keys, not {keys}")]
     TooManyKeys {
         /// Number of keys.
         keys: usize,
     },
     /// All seeds failed: the keys could not be ordered so that every key has its own cell.
-    #[error("the keys cannot be ordered with any of {tries} seeds")]
+    #[error("no order of the keys found with any of {tries} seeds")]
     NoOrder {
         /// Number of seeds tried.
         tries: u32,
     },
-    /// Keys remained after the last layer.
-    #[error("the equations of the keys have no solution in {layers} layers")]
+    /// Some keys were left after the last layer.
+    #[error("{layers} layers are not enough to solve the equations of all keys")]
     NoSolution {
         /// Number of layers tried.
         layers: usize,

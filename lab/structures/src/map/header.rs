@@ -1,4 +1,4 @@
-//! The header of a map file: all data of a map except its contents.
+//! The header of a map file: everything about a map but its contents.
 
 use std::fmt;
 
@@ -9,13 +9,13 @@ use bruit_filters::KeyId;
 use bruit_filters::file::{FileError, KEY_BYTES};
 use bruit_filters::internal::{FieldReader, FieldWriter};
 
-/// The only version, both written and read.
+/// The only format version, written and read.
 pub const MAP_VERSION: u16 = 1;
 /// The first bytes of a map file.
 pub const MAP_MAGIC: [u8; 8] = *b"\x89bruitM\n";
-/// Bytes of a header.
+/// Length of a header, in bytes.
 pub const MAP_HEADER_BYTES: usize = 64;
-/// Bytes of an entry in the list of layers.
+/// Length of an entry in the list of layers, in bytes.
 pub const LAYER_BYTES: usize = 4;
 
 /// The only hash that files use: SipHash-1-3-128 fingerprints.
@@ -72,17 +72,17 @@ impl fmt::Display for MapKind {
     }
 }
 
-/// All data of a map except its contents, validated.
+/// Everything about a map but its contents. The values have been validated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MapHeader {
     /// Kind of the map.
     pub kind: MapKind,
-    /// Division of an answer into value and check bits.
+    /// How the bits of an answer are divided into value bits and check bits.
     pub bits: MapBits,
     /// Number of keys.
     pub keys: u64,
-    /// Id of the key that made the fingerprints.
+    /// ID of the key that the fingerprints were computed with.
     pub key_id: KeyId,
     /// Number of layers of a ribbon map; 0 for other kinds.
     pub layers: u8,
@@ -92,9 +92,9 @@ pub struct MapHeader {
     pub seed: u32,
     /// Number of 64-bit words in all tables.
     pub words: u64,
-    /// True if a key section follows.
+    /// True if the header is followed by a key section.
     pub has_key: bool,
-    /// CRC-32 of the list of layers and the tables.
+    /// CRC-32 of the list of layers and of the tables.
     pub checksum: u32,
 }
 
@@ -152,7 +152,7 @@ impl MapHeader {
         header.checked()
     }
 
-    /// Returns an error if a valid map cannot have this header.
+    /// Returns an error if no valid map can have this header.
     fn checked(self) -> Result<Self, FileError> {
         ensure(self.keys <= KEYS_MAX as u64, "the number of keys", self.keys)?;
         match self.kind {
@@ -167,7 +167,7 @@ impl MapHeader {
         ensure((self.layers == 0) == (self.keys == 0), "the number of keys", self.keys)?;
         ensure(self.cells_of_third == 0, "a third of the cells", self.cells_of_third)?;
         ensure(self.seed == 0, "the seed", self.seed)?;
-        // The limit is larger than any file, but small enough that sums and products of sizes do not overflow.
+        // No file reaches this limit, and below it, sums and products of sizes cannot overflow.
         ensure(self.words < 1 << 48, "the number of words", self.words)
     }
 

@@ -5,29 +5,28 @@ use bruit_filters::internal::finalise;
 use bruit_filters::internal::{LINE_WORDS, Line, Lines};
 use bruit_filters::internal::{is_cached, prefetch_line};
 
-/// Maximum number of layers. Each layer has a fiftieth of the keys of the previous one, so six are enough for 2^30
-/// keys.
+/// Maximum number of layers. Each layer has a fiftieth of the previous layer's keys, so six are enough for 2^30 keys.
 pub const LAYERS_MAX: usize = 16;
 
-/// Number of slots in a block. One word contains bit j of all its slots.
+/// Number of slots in a block. A word contains one bit of every slot.
 pub(crate) const BLOCK_SLOTS: u64 = 64;
 /// Number of starts that share a threshold.
 pub(super) const BUCKET_STARTS: u64 = 128;
-/// Thresholds by the two-bit code of a bucket. Keys that start below the threshold are in the next layer.
+/// The threshold for each two-bit code of a bucket. Keys that start below the threshold are in the next layer.
 pub(super) const THRESHOLDS: [u64; 4] = [0, 16, 44, BUCKET_STARTS];
 const CODE_BITS: u64 = 2;
 const CODES_PER_WORD: u64 = 64 / CODE_BITS;
 
-/// Number of words after the last block, so that several columns can be read at a time.
+/// Number of extra words after the last block. They allow several columns to be read at a time.
 pub(crate) const PADDING_WORDS: usize = 4;
 
-/// Keys per hundred slots in all layers except small ones. The load is above 100 %, so that every slot is used.
+/// Number of keys per hundred slots, except in small layers. The load is above 100 %, so that every slot is used.
 const LOAD_PERCENT: usize = 102;
 /// Layers with fewer keys than this are not overloaded, so that the sequence of layers ends.
 const SMALL_KEYS: usize = 2000;
 const SMALL_LOAD_PERCENT: usize = 80;
 
-/// The size of a layer, which determines all its arrays.
+/// The shape of a layer, which determines the sizes of all its arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LayerShape {
     /// Number of blocks of 64 slots, at least 2.
@@ -41,7 +40,8 @@ pub(crate) struct LayerShape {
 impl LayerShape {
     pub(crate) const BLOCKS_MIN: u32 = 2;
 
-    /// Creates the shape of a layer of `blocks` blocks, which must be at least two: a single block has no valid start.
+    /// Creates the shape of a layer of `blocks` blocks. At least two are required, because a single block has no valid
+    /// start.
     pub(crate) const fn new(blocks: u32, width: u32, depth: u32) -> Self {
         Self { blocks, width, depth }
     }
@@ -74,7 +74,7 @@ impl LayerShape {
 
     const fn lines_per_key(self) -> usize {
         let words = 2 * self.width();
-        // If a block consists of whole lines, it begins at a line.
+        // A block that consists of whole lines begins at a line.
         words.div_ceil(LINE_WORDS) + if self.width().is_multiple_of(LINE_WORDS) { 0 } else { 1 }
     }
 
@@ -98,8 +98,8 @@ impl LayerShape {
         place(key, self.salt(), self.starts())
     }
 
-    /// Returns a number that makes the places of a key differ between layers. The salt is 0 in the first layer: its
-    /// keys, 98 % of all, are not hashed again, and are already in the order of their places.
+    /// Returns the salt, which gives a key different places in different layers. In the first layer it is 0: the
+    /// layer's keys, 98 % of all keys, need not be hashed again, and are already in the order of their places.
     const fn salt(self) -> u64 {
         match self.depth {
             0 => 0,
@@ -113,8 +113,8 @@ const fn place(key: &Fingerprint, salt: u64, starts: u64) -> (u64, u64) {
     let (high, low) = match salt {
         0 => (key.high(), key.low()),
         _ => {
-            // The start depends on both halves, so that keys with equal leading halves get different starts, however
-            // many there are.
+            // The start depends on both halves, so that keys with the same leading half have different starts, however
+            // many such keys there are.
             let low = finalise(key.low() ^ salt);
             (finalise(key.high() ^ low), low)
         }
@@ -122,17 +122,17 @@ const fn place(key: &Fingerprint, salt: u64, starts: u64) -> (u64, u64) {
     (((high as u128 * starts as u128) >> 64) as u64, low | 1)
 }
 
-/// A layer: the solution, and one code per bucket.
+/// A layer: the solution, and a code for each bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layer {
     shape: LayerShape,
-    /// The words of the r bits, block by block.
+    /// The words, one for each of the r bits, block by block.
     solution: Lines,
     codes: Vec<u64>,
 }
 
 impl Layer {
-    /// Creates a layer without bumped keys whose slots are all zero.
+    /// Creates a layer in which all slots are zero and no keys are bumped.
     pub(crate) fn empty(shape: LayerShape) -> Self {
         let solution = Lines::for_bits((shape.solution_words() + PADDING_WORDS as u64) * 64);
         let solution = solution.unwrap_or_else(|error| panic!("{error}"));
@@ -148,7 +148,7 @@ impl Layer {
         (self.shape.solution_words() + self.shape.code_words()) * 64
     }
 
-    /// Returns the data that lookups need.
+    /// Returns a view with the data that lookups need.
     #[inline(always)]
     pub(crate) fn view(&self) -> LayerView<'_> {
         LayerView {
@@ -176,7 +176,7 @@ impl Layer {
         [&mut self.solution.words_mut()[..words], &mut self.codes]
     }
 
-    /// Returns the bits after the code of the last bucket, which are zero in every valid layer.
+    /// Returns the bits after the code of the last bucket. They are zero in every valid layer.
     pub(crate) fn padding(&self) -> u64 {
         match self.shape.buckets() % CODES_PER_WORD * CODE_BITS {
             0 => 0,
@@ -196,7 +196,7 @@ pub(crate) struct LayerView<'a> {
     starts: u64,
     /// Maximum number of lines that two neighbouring blocks span.
     lines_per_key: usize,
-    /// True if the layer is so small that prefetching has no benefit.
+    /// True if the layer is so small that prefetching does not help.
     is_cached: bool,
 }
 
@@ -207,7 +207,7 @@ impl<'a> LayerView<'a> {
         self.width
     }
 
-    /// Returns the same as [`LayerShape::place`].
+    /// Returns the start of `key` and its coefficients, as [`LayerShape::place`] does.
     #[inline(always)]
     pub(crate) const fn place(self, key: &Fingerprint) -> (u64, u64) {
         place(key, self.salt, self.starts)
@@ -222,7 +222,7 @@ impl<'a> LayerView<'a> {
     }
 
     /// Returns the first `columns` words of the block that contains `start`, and of the next block. `columns` may
-    /// exceed the width by up to [`PADDING_WORDS`]; the additional words belong to other blocks.
+    /// exceed the width by up to [`PADDING_WORDS`]; the extra words belong to other blocks.
     #[inline(always)]
     pub(crate) fn blocks_at(self, start: u64, columns: usize) -> (&'a [u64], &'a [u64]) {
         let first = (start / BLOCK_SLOTS) as usize * self.width;
@@ -237,7 +237,7 @@ impl<'a> LayerView<'a> {
         }
         let first = (start / BLOCK_SLOTS) as usize * self.width;
         let last = first + 2 * self.width - 1;
-        // Prefetches the same number of lines for every key, some of them twice, so that the length of the loop is
+        // Prefetch the same number of lines for every key, some of them twice, so that the number of iterations is
         // predictable.
         for line in 0..self.lines_per_key {
             prefetch_line(self.lines, (first + line * LINE_WORDS).min(last) / LINE_WORDS);

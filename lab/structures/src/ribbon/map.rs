@@ -1,4 +1,4 @@
-//! The map: layers from the largest to the smallest.
+//! The map: a list of layers, from the largest to the smallest.
 
 use super::layer::{LAYERS_MAX, Layer, LayerShape};
 use super::system::{Equation, solve};
@@ -8,7 +8,7 @@ use bruit_filters::internal::Path;
 use bruit_filters::internal::{MULTIPLIER_A, mix};
 use bruit_filters::{Fingerprint, KeyId};
 
-/// An immutable map, in 1.005 times the bits of its answers. Without value bits, the map is a set.
+/// An immutable map. Its size is 1.005 times the bits of its answers. Without value bits, the map is a set.
 ///
 /// ```
 /// use bruit_filters::FingerprintKey;
@@ -35,7 +35,7 @@ pub struct RibbonMap {
 }
 
 impl RibbonMap {
-    /// Builds the map of `entries`, whose fingerprints were made under the key with id `key_id`.
+    /// Builds the map of `entries`, whose fingerprints were computed with the key whose ID is `key_id`.
     ///
     /// # Errors
     /// [`BuildError`] if a value does not fit, a key has two values, or there are too many keys.
@@ -50,7 +50,7 @@ impl RibbonMap {
     /// Builds the set of `keys` with this number of check bits.
     ///
     /// # Errors
-    /// [`BuildError`] if there are no check bits, or too many keys.
+    /// [`BuildError`] if there are no check bits, or there are too many keys.
     pub fn set_of(keys: &[Fingerprint], check_bits: u32, key_id: KeyId) -> Result<Self, BuildError> {
         Self::build(keys.iter().map(|&key| (key, 0)).collect(), MapBits::new(0, check_bits)?, key_id)
     }
@@ -67,7 +67,7 @@ impl RibbonMap {
         kernels::look_up_one(&self.layers, self.bits, key)
     }
 
-    /// Sets `values[i]` to the value of `keys[i]`, as [`get`](Self::get) does. Faster than one call per key.
+    /// Sets `values[i]` to the value of `keys[i]`. Faster than calling [`get`](Self::get) for each key.
     ///
     /// # Panics
     /// If the two slices differ in length.
@@ -81,7 +81,7 @@ impl RibbonMap {
         self.get(key).is_some()
     }
 
-    /// Sets `found[i]` to true if `keys[i]` is in the map, except for false positives.
+    /// Sets `found[i]` to whether `keys[i]` is in the map, except for false positives.
     ///
     /// # Panics
     /// If the two slices differ in length.
@@ -89,7 +89,7 @@ impl RibbonMap {
         kernels::look_up(Path::best(), &self.layers, self.bits, keys, found);
     }
 
-    /// Returns the division of an answer into value and check bits.
+    /// Returns how the bits of an answer are divided into value bits and check bits.
     #[must_use]
     pub const fn bits(&self) -> MapBits {
         self.bits
@@ -101,7 +101,7 @@ impl RibbonMap {
         self.keys
     }
 
-    /// Returns the id of the key that made the fingerprints.
+    /// Returns the ID of the key that the fingerprints were computed with.
     #[must_use]
     pub const fn key_id(&self) -> KeyId {
         self.key_id
@@ -128,14 +128,14 @@ impl RibbonMap {
     }
 }
 
-/// Returns the word whose leading bits are the check bits. These bits must not be the ones that determine the start,
-/// and must not be a linear function of the coefficients.
+/// Returns the word whose leading bits are the check bits. These bits must not determine the start as well, and must
+/// not be a linear function of the coefficients.
 #[inline(always)]
 pub(crate) fn check(key: &Fingerprint) -> u64 {
     mix(key.high() ^ key.low().rotate_left(32), MULTIPLIER_A)
 }
 
-/// Solves layer after layer until no equation is left.
+/// Solves one layer after another, until no equation is left.
 fn solve_all(mut equations: Vec<Equation>, bits: MapBits) -> Result<Vec<Layer>, BuildError> {
     let mut layers = Vec::new();
     while !equations.is_empty() {
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn keys_with_equal_leading_halves_are_distinguished() {
-        // All keys start at the same place of the first layer, which has space for at most 64 of them.
+        // All keys have the same start in the first layer, which has room for at most 64 of them.
         for count in [40, 64, 65, 5000] {
             let key = |i| Fingerprint::new(7, bruit_filters::internal::finalise(i));
             let entries: Vec<_> = (0..count).map(|i| (key(i), i as u32 & 0xff)).collect();

@@ -3,20 +3,20 @@
 use super::layer::{BLOCK_SLOTS, BUCKET_STARTS, Layer, LayerShape, THRESHOLDS};
 use bruit_filters::Fingerprint;
 
-/// A key, and the r bits that its slots must add up to.
+/// A key, and the r bits that the sum of its slots must equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Equation {
     pub(super) key: Fingerprint,
     pub(super) word: u64,
 }
 
-/// Solves the `equations` that fit into one layer. Leaves the others, which were bumped, in `equations`.
+/// Solves the `equations` that fit into one layer. The bumped ones are left in `equations`.
 pub(super) fn solve(equations: &mut Vec<Equation>, shape: LayerShape) -> Layer {
     let mut layer = Layer::empty(shape);
     let mut system = System::new(shape.slots() as usize);
-    // Sorts by start and key. Without the key, the order of keys with equal starts, and so the bytes of the map, would
-    // depend on the sort implementation. Keys of the first layer are already in this order, which the sort detects in
-    // one pass.
+    // Sort by start and key. Without the key, the order of keys with equal starts would depend on the sort
+    // implementation, and so would the bytes of the map. The keys of the first layer are already in this order; the
+    // sort detects that in one pass.
     equations.sort_unstable_by_key(|equation| (shape.place(&equation.key).0, equation.key));
     let (mut next, mut kept) = (0, 0);
     for bucket in 0..shape.buckets() {
@@ -36,7 +36,7 @@ pub(super) fn solve(equations: &mut Vec<Equation>, shape: LayerShape) -> Layer {
 
 /// The result of adding an equation.
 enum Added {
-    /// The equation determines this slot.
+    /// The equation is new, and determines this slot.
     Deciding(usize),
     /// The equation follows from earlier ones.
     Implied,
@@ -44,9 +44,10 @@ enum Added {
     Contradicting,
 }
 
-/// Equations in echelon form: at most one for each slot, with its first coefficient at that slot.
+/// Equations in echelon form: at most one for each slot, whose first coefficient is at that slot.
 struct System {
-    /// The coefficients of each slot and the next 63 slots, beginning with bit 0; 0 if no equation determines the slot.
+    /// For each slot, the coefficients of that slot (bit 0) and of the next 63 slots; 0 if no equation determines the
+    /// slot.
     coefficients: Vec<u64>,
     words: Vec<u64>,
 }
@@ -56,8 +57,8 @@ impl System {
         Self { coefficients: vec![0; slots], words: vec![0; slots] }
     }
 
-    /// Adds the equations of a bucket, which are ordered by start, from the last to the first. Returns the code of a
-    /// threshold; equations that start below it were bumped.
+    /// Adds the equations of a bucket from the last to the first. They are sorted by start. Returns the code of the
+    /// threshold: equations that start below it were bumped.
     fn add_bucket(&mut self, equations: &[Equation], shape: LayerShape) -> usize {
         let mut decided = Vec::with_capacity(equations.len());
         for equation in equations.iter().rev() {
@@ -71,14 +72,14 @@ impl System {
         0
     }
 
-    /// Removes the bucket's equations that start at `start` or before. They were added last, so no other equation
+    /// Removes the bucket's equations that start at or before `start`. They were added last, so no other equation
     /// depends on them.
     fn bump(&mut self, start: u64, decided: &[(u64, usize)]) -> usize {
         let offset = start % BUCKET_STARTS;
         let code = THRESHOLDS
             .iter()
             .position(|&threshold| threshold > offset)
-            .expect("the last threshold is beyond all offsets");
+            .expect("the last threshold is above all offsets");
         let threshold = start - offset + THRESHOLDS[code];
         for &(_, slot) in decided.iter().rev().take_while(|&&(start, _)| start < threshold) {
             self.coefficients[slot] = 0;
@@ -105,10 +106,10 @@ impl System {
         }
     }
 
-    /// Computes the slots from the last to the first and writes them to `layer`. Undetermined slots are 0.
+    /// Computes the slots, from the last to the first, and writes them to `layer`. Undetermined slots are set to 0.
     fn substitute(&self, layer: &mut Layer, width: usize) {
         let [solution, _] = layer.words_mut();
-        // For each j, bit j of the current slot and the next 63.
+        // Word j contains bit j of the current slot and of the next 63 slots.
         let mut window = vec![0u64; width];
         let slots = self.coefficients.iter().zip(&self.words).enumerate();
         for (slot, (&coefficients, &word)) in slots.rev() {

@@ -8,8 +8,8 @@ use bruit_filters::bloom::MembershipFilter;
 
 pub use super::tables::CONFIDENCE;
 
-/// 1 − 1/e, the share of hit groups with the lowest inaccuracy. Above it, the inaccuracy grows with the hits. Below it,
-/// a coarser filter cannot be more accurate.
+/// The share of hit groups at which the inaccuracy is lowest: 1 − 1/e. Above this share, the inaccuracy grows with the
+/// hits. Below it, a coarser filter cannot be more accurate.
 const BEST_SHARE: f64 = 1.0 - 0.367_879_441_171_442_33;
 
 /// An estimate of the number of arrivals of a key.
@@ -19,19 +19,19 @@ pub struct Estimate {
     pub likely: f64,
     /// The number of arrivals for which the expected number of hits equals the observed number.
     pub mean: f64,
-    /// Lower end of the confidence interval: fewer arrivals lead to this many hits or more with a probability of at
-    /// most (1 − [`CONFIDENCE`]) / 2.
+    /// Lower end of the confidence interval. With fewer arrivals, the probability of this many hits or more is at most
+    /// (1 − [`CONFIDENCE`]) / 2.
     pub low: f64,
-    /// Upper end of the confidence interval: more arrivals lead to this many hits or fewer with a probability of at
-    /// most (1 − [`CONFIDENCE`]) / 2. Infinite if all groups are hit.
+    /// Upper end of the confidence interval. With more arrivals, the probability of this many hits or fewer is at most
+    /// (1 − [`CONFIDENCE`]) / 2. The end is infinite if all groups are hit.
     pub high: f64,
-    /// Index of the most relevant filter, which the estimate is based on.
+    /// Index of the filter that the estimate is based on: the most relevant one.
     pub resolution: usize,
     /// Number of groups hit in that filter.
     pub hits: u32,
 }
 
-/// A filter, and the estimation tables for its current fill.
+/// A filter, with the estimation tables for its current fill.
 #[derive(Clone, Debug)]
 pub struct Estimator<'f, F> {
     filter: &'f MultiResolutionFilter<F>,
@@ -57,9 +57,9 @@ impl<'f, F: MembershipFilter<Key = Fingerprint>> Estimator<'f, F> {
 
     /// Returns the resolution with the lowest relative incremental inaccuracy, and its hits.
     ///
-    /// The paper compares all resolutions. It would prefer a coarse filter in which a rare key has two false hits, and
-    /// estimate thousands, although a finer filter is accurate. So a coarser filter is considered only if the finer
-    /// filter has more hits than its optimum.
+    /// The paper compares all resolutions. If a rare key has two false hits in a coarse filter, that method prefers the
+    /// coarse filter and estimates thousands, although a finer filter is accurate. So here, a coarser filter is
+    /// considered only if the finer filter has more hits than its optimum.
     fn most_relevant(&self, key: &Fingerprint) -> (usize, u32) {
         let mut best = (0, 0, f64::INFINITY);
         for (number, (resolution, table)) in self.filter.resolutions().iter().zip(&self.tables).enumerate() {
@@ -78,7 +78,7 @@ impl<'f, F: MembershipFilter<Key = Fingerprint>> Estimator<'f, F> {
         (best.0, best.1)
     }
 
-    /// Returns the fraction of groups in which a key that never arrived is found, for each resolution.
+    /// Returns, for each resolution, the fraction of groups in which a key is found that never arrived.
     pub fn false_positive_rates(&self) -> impl Iterator<Item = f64> {
         self.tables.iter().map(Table::false_positive_rate)
     }

@@ -18,10 +18,10 @@ pub fn expected_insertions(groups: u32, hits: u32) -> f64 {
     (0..hits.min(groups)).map(|hit| f64::from(groups) / f64::from(groups - hit)).sum()
 }
 
-/// Returns by how much one more hit increases the expected number of insertions, relative to that number. The filter
+/// Returns how much one more hit increases the expected number of insertions, as a fraction of that number. The filter
 /// with the lowest value is the most relevant.
 ///
-/// Infinite if `hits` is 0 or all groups are hit.
+/// The result is infinite if `hits` is 0 or all groups are hit.
 #[must_use]
 pub fn relative_incremental_inaccuracy(groups: u32, hits: u32) -> f64 {
     if hits == 0 || hits >= groups {
@@ -30,7 +30,7 @@ pub fn relative_incremental_inaccuracy(groups: u32, hits: u32) -> f64 {
     f64::from(groups) / f64::from(groups - hits) / expected_insertions(groups, hits)
 }
 
-/// Returns the mean number of the l groups that are found after `packets` packets, if each packet is inserted with
+/// Returns how many of the l groups are found, on average, after `packets` packets, if each packet is inserted with
 /// probability `share`. A group that was not hit is found with probability `false_positive_rate`.
 #[must_use]
 pub fn expected_hits(groups: u32, packets: f64, share: f64, false_positive_rate: f64) -> f64 {

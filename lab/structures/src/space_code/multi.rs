@@ -1,4 +1,4 @@
-//! Several space-code filters, each of which receives a quarter of the packets of the previous one.
+//! Several space-code filters. Each receives a quarter of the packets that the previous one receives.
 
 use super::estimate::Estimator;
 use super::single::{Arrival, SpaceCodeFilter};
@@ -7,7 +7,7 @@ use bruit_filters::internal::ensure_equal;
 use bruit_filters::sizing::LINE_BYTES;
 use bruit_filters::{Fingerprint, KeyId, Mismatch};
 
-/// Maximum number of resolutions: the lower half of a draw has two bits for each.
+/// Maximum number of resolutions. The lower half of a draw has two bits for each.
 pub const RESOLUTIONS_MAX: usize = 16;
 
 /// Number of bits of a draw that select one in four arrivals for the next resolution.
@@ -21,20 +21,20 @@ const FINGERPRINT_BITS: u32 = 64;
 pub struct Shape {
     /// l, the number of groups.
     pub groups: u32,
-    /// r, the number of resolutions: counts up to about 4^(r−1) l ln l can be estimated.
+    /// r, the number of resolutions. Counts up to about 4^(r−1) l ln l can be estimated.
     pub resolutions: usize,
     /// k, the number of hash functions in each group.
     pub hashes: u32,
 }
 
 impl Default for Shape {
-    /// Returns the paper's shape: l = 32, and r = 9 for counts up to seven million.
+    /// Returns the paper's shape: l = 32 and r = 9, for counts up to seven million.
     fn default() -> Self {
         Self { groups: 32, resolutions: 9, hashes: 4 }
     }
 }
 
-/// Space-code filters of decreasing resolution: the i-th receives an arrival with probability p_i = 4^-(i−1).
+/// Space-code filters of decreasing resolution. The i-th filter receives an arrival with probability p_i = 4^-(i−1).
 ///
 /// ```
 /// use bruit_filters::FingerprintKey;
@@ -56,14 +56,15 @@ pub struct MultiResolutionFilter<F> {
 }
 
 impl MultiResolutionFilter<OneLineFilter> {
-    /// Creates an empty filter of about `bytes`: half of them for the first resolution, a quarter for the second, and
-    /// so on.
+    /// Creates an empty filter of about `bytes` bytes: half of them for the first resolution, a quarter for the second,
+    /// and so on.
     ///
-    /// Each resolution receives a quarter of the packets of the previous one, but fewer of these packets are
-    /// repetitions, so it needs more than a quarter of the memory. Each resolution has at least one line.
+    /// Each resolution receives a quarter of the packets of the previous one, but fewer of them are repetitions. It
+    /// therefore needs more than a quarter of the memory. Each resolution has at least one line.
     ///
     /// # Panics
-    /// If the shape has no resolutions or more than [`RESOLUTIONS_MAX`], or invalid numbers of groups or hashes.
+    /// An error if the shape has no resolutions or more than [`RESOLUTIONS_MAX`], or an invalid number of groups or
+    /// hashes.
     #[must_use]
     pub fn with_bytes(bytes: u64, shape: Shape, key_id: KeyId) -> Self {
         let all = 2.0 - 0.5f64.powi(shape.resolutions as i32 - 1);
@@ -89,12 +90,12 @@ impl<F: MembershipFilter<Key = Fingerprint>> MultiResolutionFilter<F> {
         let resolutions: Vec<_> =
             numbered.map(|(filter, number)| SpaceCodeFilter::of_resolution(filter, groups, number)).collect();
         let count = resolutions.len();
-        assert!((1..=RESOLUTIONS_MAX).contains(&count), "there are 1 to {RESOLUTIONS_MAX} resolutions, not {count}");
+        assert!((1..=RESOLUTIONS_MAX).contains(&count), "expected 1 to {RESOLUTIONS_MAX} resolutions, found {count}");
         Self { resolutions }
     }
 
-    /// Inserts each of `arrivals` into the resolutions selected by its draw: always into the first resolution, and into
-    /// each further resolution with a probability of 1/4 if it was inserted into the previous one.
+    /// Inserts each of `arrivals` into the resolutions selected by its draw. It always goes into the first resolution.
+    /// If it goes into one resolution, it also goes into the next with a probability of 1/4.
     pub fn insert_batch(&mut self, arrivals: &[Arrival]) {
         for (number, filter) in (0..).zip(&mut self.resolutions) {
             let mask = (1u64 << (number * BITS_PER_RESOLUTION)) - 1;
@@ -108,7 +109,7 @@ impl<F: MembershipFilter<Key = Fingerprint>> MultiResolutionFilter<F> {
         Estimator::new(self)
     }
 
-    /// Adds all arrivals of `other` by OR.
+    /// Adds all arrivals of `other`, by a bitwise OR.
     ///
     /// # Errors
     /// [`Mismatch`] if the filters have different parameters; nothing is changed in that case.
@@ -131,7 +132,7 @@ impl<F: MembershipFilter<Key = Fingerprint>> MultiResolutionFilter<F> {
         &self.resolutions
     }
 
-    /// Returns the probability with which the resolution with this index receives an arrival: 4^-i.
+    /// Returns the probability that resolution i (counted from 0) receives an arrival: 4^-i.
     #[must_use]
     pub fn share(resolution: usize) -> f64 {
         0.25f64.powi(resolution as i32)

@@ -1,4 +1,4 @@
-//! One space-code filter: one resolution.
+//! A single space-code filter, which is one resolution.
 
 use bruit_filters::bloom::MembershipFilter;
 use bruit_filters::internal::finalise;
@@ -10,7 +10,7 @@ pub const GROUPS_MAX: u32 = 64;
 /// Number of keys passed to the filter at a time.
 const BATCH: usize = 64;
 
-/// Step between the numbers of groups, across all resolutions; odd, so that all numbers differ.
+/// Step between the numbers of two groups, across all resolutions. It is odd, so all numbers differ.
 const GROUP_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// An insertion: a key and a random number.
@@ -18,7 +18,7 @@ const GROUP_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 pub struct Arrival {
     /// Key to insert.
     pub key: Fingerprint,
-    /// A new random number for every arrival. Its upper half selects the group, its lower half the resolutions.
+    /// A random number, new for every arrival. Its upper half selects the group, its lower half the resolutions.
     pub draw: u64,
 }
 
@@ -29,7 +29,7 @@ impl Arrival {
     }
 }
 
-/// l groups of hash functions over one membership filter.
+/// A space-code filter: l groups of hash functions over one membership filter.
 ///
 /// ```
 /// use bruit_filters::bloom::OneLineFilter;
@@ -48,7 +48,7 @@ impl Arrival {
 pub struct SpaceCodeFilter<F> {
     filter: F,
     groups: u32,
-    /// Index of the resolution, which makes the hash functions of different resolutions differ.
+    /// Index of this resolution. Gives each resolution its own hash functions.
     resolution: u32,
 }
 
@@ -56,14 +56,14 @@ impl<F: MembershipFilter<Key = Fingerprint>> SpaceCodeFilter<F> {
     /// Creates an empty filter of l = `groups` groups. Each group has as many hash functions as `filter`.
     ///
     /// # Panics
-    /// If `groups` is not in 1..=[`GROUPS_MAX`].
+    /// An error if `groups` is not in 1..=[`GROUPS_MAX`].
     #[must_use]
     pub fn new(filter: F, groups: u32) -> Self {
         Self::of_resolution(filter, groups, 0)
     }
 
     pub(super) fn of_resolution(filter: F, groups: u32, resolution: u32) -> Self {
-        assert!((1..=GROUPS_MAX).contains(&groups), "there are 1 to {GROUPS_MAX} groups, not {groups}");
+        assert!((1..=GROUPS_MAX).contains(&groups), "expected 1 to {GROUPS_MAX} groups, found {groups}");
         Self { filter, groups, resolution }
     }
 
@@ -97,13 +97,14 @@ impl<F: MembershipFilter<Key = Fingerprint>> SpaceCodeFilter<F> {
         found[..groups].iter().map(|&found| u32::from(found)).sum()
     }
 
-    /// Returns the key to insert for a key and a group: 64 bits of its fingerprint, mixed with the group.
+    /// Returns the key to insert into the filter for a key and a group: 64 bits of the key's fingerprint, mixed with
+    /// the group.
     const fn grouped(&self, key: &Fingerprint, group: u32) -> Fingerprint {
         let number = self.resolution as u64 * GROUPS_MAX as u64 + group as u64 + 1;
         Fingerprint::narrow(finalise(key.high() ^ number.wrapping_mul(GROUP_STEP)))
     }
 
-    /// Adds all insertions of `other` by OR.
+    /// Adds all insertions of `other`, by a bitwise OR.
     ///
     /// # Errors
     /// [`Mismatch`] if the filters have different parameters; nothing is changed in that case.
@@ -115,7 +116,7 @@ impl<F: MembershipFilter<Key = Fingerprint>> SpaceCodeFilter<F> {
     /// Checks that [`merge`](Self::merge) would accept `other`.
     ///
     /// # Errors
-    /// [`Mismatch`] with the first parameter that differs.
+    /// [`Mismatch`], which names the first parameter that differs.
     pub fn ensure_same(&self, other: &Self) -> Result<(), Mismatch> {
         bruit_filters::internal::ensure_equal("the number of groups", &self.groups, &other.groups)?;
         self.filter.ensure_same(&other.filter)

@@ -1,16 +1,17 @@
-//! The distribution of hits after a number of packets, and the resulting estimates of packets from hits.
+//! The distribution of hits after a number of packets. From it, packets are estimated from hits.
 //!
-//! The number j of groups truly hit is a Markov chain: a packet hits one more group with probability p (l − j) / l.
-//! Each group that is not hit is a false positive with the filter's rate. Both distributions are computed exactly:
-//! packet by packet for p = 1, and in steps of a quarter of an insertion for smaller p.
+//! The number j of groups that are truly hit is a Markov chain: a packet hits one more group with probability p (l − j)
+//! / l. Each group that is not hit is a false positive with the filter's rate. Both distributions are computed exactly,
+//! packet by packet for p = 1. For smaller p, each step has as many packets as cause a quarter of an insertion on
+//! average.
 
 use super::formulas::{coupon_collector, expected_insertions};
 
-/// The probability that the true number of arrivals lies between `low` and `high` of an estimate.
+/// The probability that the true number of arrivals lies between an estimate's `low` and `high`.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// The tables extend to l (ln l + `TAIL`) insertions. At this number a group is missing with probability e^-6, which is
-/// less than the probability outside either end of an interval.
+/// The tables extend to l (ln l + `TAIL`) insertions. After that many insertions, a group is still not hit with
+/// probability e^-6, which is less than the probability beyond either end of an interval.
 const TAIL: f64 = 6.0;
 
 /// The estimates for a number of hits.
@@ -30,8 +31,8 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Computes the table for l = `groups` and the resolution with this index, if a group that was not hit is found
-    /// with probability `false_positive_rate`.
+    /// Computes the table for l = `groups` and the resolution with this index. A group that was not hit is found with
+    /// probability `false_positive_rate`.
     pub(super) fn new(groups: u32, resolution: u32, false_positive_rate: f64) -> Self {
         let share = 0.25f64.powi(resolution as i32);
         let rate = false_positive_rate.clamp(0.0, 1.0 - f64::EPSILON);
@@ -58,7 +59,7 @@ impl Table {
         self.false_positive_rate
     }
 
-    /// Returns the number of hits without the expected false positives.
+    /// Returns the number of hits, minus the false positives to expect.
     pub(super) fn true_hits(&self, hits: u32) -> u32 {
         let groups = (self.rows.len() - 1) as f64;
         let expected = (f64::from(hits) - groups * self.false_positive_rate) / (1.0 - self.false_positive_rate);
@@ -66,7 +67,7 @@ impl Table {
     }
 }
 
-/// Returns a row with only the mean, which has a closed form.
+/// Returns a row that contains only the mean, which has a closed form.
 fn empty_row(groups: u32, hits: u32, share: f64, rate: f64) -> Row {
     let l = f64::from(groups);
     let missed = (1.0 - f64::from(hits) / l) / (1.0 - rate);
@@ -82,8 +83,8 @@ fn note(rows: &mut [Row], greatest: &mut [f64], likelihoods: &[f64], packets: f6
         if likelihood > *greatest {
             (*greatest, row.likely) = (likelihood, packets);
         }
-        // `total` is the probability of this many hits or more. Packet numbers between two steps are not computed, so
-        // the interval includes them.
+        // `total` is the probability of this many hits or more. Numbers of packets between two steps are not computed,
+        // so the interval includes them.
         if row.low.is_infinite() && total >= tail {
             row.low = (packets - step + 1.0).max(0.0);
         }
@@ -95,7 +96,7 @@ fn note(rows: &mut [Row], greatest: &mut [f64], likelihoods: &[f64], packets: f6
     }
 }
 
-/// Sets the values that the likelihoods do not determine. If every group is hit, for instance, the interval has no
+/// Sets the values that the likelihoods do not determine. For instance, if every group is hit, the interval has no
 /// upper end.
 fn saturate(rows: &mut [Row], groups: u32, share: f64) {
     if let Some(row) = rows.last_mut() {
@@ -104,8 +105,8 @@ fn saturate(rows: &mut [Row], groups: u32, share: f64) {
         row.high = f64::INFINITY;
     }
     for (hits, row) in (0..).zip(rows) {
-        // The tables end before this number of hits becomes probable enough, so the lower end is the mean number of
-        // packets that lead to it.
+        // The tables end before this number of hits becomes probable enough. So use the mean number of packets that
+        // leads to it as the lower end.
         if row.low.is_infinite() {
             row.low = expected_insertions(groups, hits) / share;
         }
@@ -114,7 +115,7 @@ fn saturate(rows: &mut [Row], groups: u32, share: f64) {
     }
 }
 
-/// The transition of the chain by several packets at once.
+/// The transition of the chain for several packets at once.
 struct Step {
     packets: f64,
     share: f64,
@@ -123,8 +124,8 @@ struct Step {
 
 impl Step {
     fn new(groups: u32, resolution: u32, share: f64) -> Self {
-        // With resolution i, a quarter of an insertion is 4^(i−1) packets. The matrix of one packet is squared for each
-        // doubling.
+        // In resolution i, counted from 0, a quarter of an insertion is 4^(i−1) packets. The matrix of one packet is
+        // squared for each doubling.
         let doublings = 2 * resolution.saturating_sub(1);
         let mut matrix = packet_matrix(groups, share);
         for _ in 0..doublings {
@@ -170,7 +171,7 @@ impl Lower {
     }
 }
 
-/// Returns the transition of the number of groups truly hit by one packet.
+/// Returns the transition for one packet, of the number of groups that are truly hit.
 fn packet_matrix(groups: u32, share: f64) -> Lower {
     let more = |hit: usize| share * (f64::from(groups) - hit as f64) / f64::from(groups);
     Lower::from_fn(groups as usize + 1, |to, from| match to - from {
@@ -180,8 +181,8 @@ fn packet_matrix(groups: u32, share: f64) -> Lower {
     })
 }
 
-/// Returns the distribution of all hits for each number of groups truly hit. The number of false hits among the other
-/// groups is binomial.
+/// Returns the distribution of all hits, for each number of groups that are truly hit. The number of false hits among
+/// the other groups is binomial.
 fn chance_matrix(groups: u32, rate: f64) -> Lower {
     Lower::from_fn(groups as usize + 1, |to, from| binomial(groups as usize - from, to - from, rate))
 }
@@ -201,8 +202,8 @@ mod tests {
         let table = Table::new(32, 0, 0.0);
         let rows: Vec<_> = (0..3).map(|hits| table.row(hits)).collect();
         assert_eq!((rows[0].likely, rows[0].low, rows[0].high), (0.0, 0.0, 0.0));
-        // Two insertions hit the same group with probability 1/32, which is just inside the interval; three insertions
-        // with 1/1024.
+        // Two insertions hit the same group with probability 1/32, which is just inside the interval. For three
+        // insertions, the probability is 1/1024.
         assert_eq!((rows[1].likely, rows[1].low, rows[1].high), (1.0, 1.0, 2.0));
         assert_eq!((rows[2].likely, rows[2].low), (2.0, 2.0));
     }
