@@ -117,7 +117,7 @@ const APT_GET: &[&str] = &["env", "DEBIAN_FRONTEND=noninteractive", "SYSTEMD_OFF
 /// Folders into which Debian installs daemons. For users other than root, they are not always in the path.
 const DAEMON_FOLDERS: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// A Debian package. It counts as installed if its program is found.
+/// A Debian package. It is considered installed if its program is found.
 struct Package {
     name: &'static str,
     program: &'static str,
@@ -125,14 +125,14 @@ struct Package {
     reason: &'static str,
 }
 
-/// A cargo subcommand. It counts as installed if it prints its version.
+/// A cargo subcommand. It is considered installed if it prints its version.
 struct Tool {
     subcommand: &'static str,
     stage: Stage,
     install: &'static [&'static str],
 }
 
-/// A version of a Python module. It counts as installed if its folder exists.
+/// A version of a Python module. It is considered installed if its folder exists.
 struct Module {
     name: &'static str,
     version: &'static str,

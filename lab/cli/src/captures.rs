@@ -69,7 +69,7 @@ pub(crate) fn read(
     };
     match read_frames(input, bar, &mut work) {
         Ok(outcome) => outcome,
-        // Ctrl-C cut off the input, so the error means nothing.
+        // Ctrl-C truncated the input, so this error is not reported.
         Err(_) if is_standard(path) && stop::is_over() => Ok(()),
         Err(error) => work(fault(&error)),
     }

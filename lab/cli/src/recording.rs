@@ -145,7 +145,7 @@ impl<R: Recording> Session<'_, R> {
         Ok(output.flush()?)
     }
 
-    /// Records files. Of a truncated file, the part that exists is recorded, and the truncation is reported.
+    /// Records files. If a file is truncated, reports that and records the part that exists.
     fn take(&mut self, paths: &[PathBuf]) -> Result<(), Failure> {
         if self.inputs.is_mail {
             return mailbox::for_each(paths, StandardInput::Mailbox, |item, bar| match item {

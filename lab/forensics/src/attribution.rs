@@ -9,7 +9,7 @@
 //! | payload digests, of single blocks | content ‖ offset ‖ pair of every block | Did this pair carry the excerpt? |
 //! | list of pairs | source, destination, first and last time | Which pairs can be queried? |
 //!
-//! The payload digests are of single blocks only, not also of doubled ones, which leaves twice as many bits for each
+//! There are payload digests of single blocks only, none of doubled blocks, which leaves twice as many bits for each
 //! digest. So only the offset digests show that the blocks of an excerpt were adjacent in some payload. A pair that
 //! carried all the blocks, but in different payloads, is named as well as the pair that carried them together. The
 //! computed rates do not include such errors.

@@ -9,7 +9,7 @@
 //! | in the directory | meaning |
 //! |---|---|
 //! | `pages.bruit` | the marker: a line of text, `bruit pages 1 KIND`; a program that writes pages holds a lock on it |
-//! | `FROM-TO-NUMBER.page` | a page: first and last second of its span, and place in the order of writing ([`PageName`]) |
+//! | `FROM-TO-NUMBER.page` | a page: first and last second of its span, place in the order of writing ([`PageName`]) |
 //! | `.page.tmp` | an unfinished page; deleted when the directory is next opened for writing |
 
 mod bytes;

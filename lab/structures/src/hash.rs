@@ -2,7 +2,7 @@
 //!
 //! | family | key | purpose |
 //! |---|---|---|
-//! | [`UniversalHash`] | `u64` | the paper's equation (2), only for reproducing the paper: linear, with a small modulus |
+//! | [`UniversalHash`] | `u64` | the paper's equation (2), for reproduction only: linear, with a small modulus |
 //! | [`PolynomialHash`] | `u64` | t-wise independent functions, for the question in the paper's footnote 3 |
 //! | [`DigestChunks`] | [`DigestBytes`] | the constructions of §3, with the unreachable cells that the paper warns of |
 //! | [`RemappedDigest`] | [`DigestBytes`] | the remedy in §3: each ℓ_i maps onto ⌊m/k⌋ cells |

@@ -185,7 +185,7 @@ fn absolute(rate: Option<f64>, error: Option<f64>) -> Option<f64> {
     Some(rate? * error?)
 }
 
-/// Prints a note if the paper's rate does not follow from the means that the paper prints beside it.
+/// Prints a note if a rate in the paper does not follow from the means in the paper.
 fn print_slip(reduction: &paper::Reduction, output: &mut impl Write) -> Result<(), Failure> {
     if let Some(quotient) = reduction.from_means().filter(|_| !reduction.is_quotient()) {
         writeln!(output, "             (an error in the paper: its own means give {quotient:.3})")?;

@@ -1,4 +1,5 @@
-//! Checks which pairs of a page carried the parts of an excerpt that the page's offset digests contain.
+//! Finds the pairs that carried an excerpt. It checks every pair of a page for the parts that were found in the offset
+//! digests.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -18,7 +19,7 @@ pub(super) struct PairSearch<'q> {
     excerpt: &'q [u8],
     rate: f64,
     by_chance_max: f64,
-    /// Number of places, in all runs together, where a pair could match n blocks by chance; indexed by n.
+    /// Number of places where a pair could match n blocks by chance, in all runs together. The index is n.
     places: Vec<usize>,
     /// Longest match of each pair, with its number of blocks. The key is the pair's index in the list.
     best: HashMap<usize, (usize, Part)>,
@@ -77,7 +78,7 @@ fn put_keys(ids: &[HostId], digests: &[Fingerprint], keys: &mut Vec<Fingerprint>
     ids.iter().for_each(|&id| Digester::append_for_host(digests, id, keys));
 }
 
-/// Returns the number of places, in all runs together, where n consecutive blocks fit; indexed by n.
+/// Returns, for each n, the number of places where n consecutive blocks fit, in all runs together.
 fn places_by_blocks(runs: &[Run]) -> Vec<usize> {
     let mut places = vec![0; runs.iter().map(|run| run.blocks).max().unwrap_or(0) + 1];
     runs.iter().for_each(|run| places[run.blocks] += 1);

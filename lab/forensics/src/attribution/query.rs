@@ -79,7 +79,7 @@ pub struct Answer {
 /// The conclusion of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// Chance does not explain that so many pairs match.
+    /// More pairs match than could do so by chance. These pairs are named.
     Named,
     /// The excerpt was carried, but by an unknown pair: the matches of the listed pairs may be due to chance, and some
     /// pairs are not listed or were not checked.
@@ -100,7 +100,7 @@ pub struct Part {
     /// Offset of the first of these bytes in the payload. A long part of a mail is recorded in pieces of 64 KiB; the
     /// offset is then the one in the piece.
     pub offset_bytes: usize,
-    /// Number of such matches to expect by chance if the excerpt had not been recorded at all.
+    /// Number of such matches that chance alone would produce on average, if the excerpt had not been recorded at all.
     pub expected_by_chance: f64,
 }
 
@@ -129,8 +129,8 @@ impl Part {
 pub struct Attribution {
     /// The pair, and the first and last time at which the page recorded a payload of the pair.
     pub listed: ListedPair,
-    /// The part that the pair carried. Its `expected_by_chance` is the number of *pairs* in this page to expect to
-    /// match by chance.
+    /// The part that the pair carried. Its `expected_by_chance` is the number of *pairs* in this page that chance alone
+    /// would make match.
     pub part: Part,
 }
 

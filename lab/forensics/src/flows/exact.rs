@@ -33,7 +33,7 @@ impl Exact {
         Self { flows: HashMap::new(), flows_max: flows_max.min(EXACT_FLOWS_MAX), names_bytes: 0, packets_left_out: 0 }
     }
 
-    /// Counts a packet. If the table is full, packets of new flows are only counted in total.
+    /// Counts a packet. If the table is full, the packets of all new flows share one counter.
     pub fn count(&mut self, identity: &[u8], fingerprint: Fingerprint) {
         if let Some(counted) = self.flows.get_mut(&fingerprint) {
             counted.packets += 1;

@@ -8,7 +8,7 @@
 //! | 8 | packets counted |
 //! | 4 | number of groups in the filter |
 //! | 4 | maximum number of names |
-//! | 4, … | number of resolutions; for each, a length of 8 bytes and a filter file, the first of which contains the key |
+//! | 4, … | number of resolutions; for each, a length of 8 bytes and a filter file (the first contains the key) |
 //! | 4, … | number of names; for each, the packets (8 bytes), the length (2 bytes) and the identity |
 //! | 4 | CRC-32 of everything before it |
 //!

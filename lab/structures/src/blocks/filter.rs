@@ -40,7 +40,7 @@ impl<F: MembershipFilter<Key = Fingerprint>> BlockFilter<F> {
         }
     }
 
-    /// Records digests that a digester with the same key and shape computed. They are of payloads of at most
+    /// Records digests of payloads, computed by a digester with the same key and shape. No payload has more than
     /// `longest_blocks` blocks. Recording the digests of many payloads at once is faster.
     pub fn insert_digests(&mut self, digests: &[Fingerprint], longest_blocks: usize) {
         self.filter.insert_batch(digests);

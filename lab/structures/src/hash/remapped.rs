@@ -115,7 +115,7 @@ impl HashFamily for RemappedDigest {
 mod tests {
     use super::*;
 
-    /// Returns words that are spread out. They need not be random.
+    /// Returns evenly spread words. They need not be random.
     fn words(mut word: u64) -> impl FnMut() -> u64 {
         move || {
             word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(fold(u128::from(u64::MAX)), u64::MAX % p);
     }
 
-    /// Returns words that are spread out. They need not be random.
+    /// Returns evenly spread words. They need not be random.
     fn counter() -> impl FnMut() -> u64 {
         let mut word = 0u64;
         move || {

@@ -48,7 +48,7 @@ impl Arrival {
 pub struct SpaceCodeFilter<F> {
     filter: F,
     groups: u32,
-    /// Index of this resolution. Gives each resolution its own hash functions.
+    /// Index of this resolution. It gives each resolution its own hash functions.
     resolution: u32,
 }
 
