@@ -15,7 +15,7 @@
 //! | [`message`] | the verdict on a message, and the events of a claim about it |
 //! | [`exchange`] | exchange of segments between servers |
 //! | [`replicas`] | reported texts and their near replicas |
-//! | [`seen`] | features that recur in unreported mail |
+//! | [`recurring`] | features that recur in unreported mail |
 //! | [`shingles`] | texts identified by rspamd's digests and shingles |
 //! | [`codec`], [`time`] | encoding of numbers; time as an argument |
 
@@ -32,8 +32,8 @@ pub mod message;
 pub mod passwords;
 pub mod quota;
 pub mod realm;
+pub mod recurring;
 pub mod replicas;
-pub mod seen;
 pub mod shingles;
 pub mod signature;
 pub mod spam;

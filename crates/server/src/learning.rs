@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use bruit_engine::Outcome;
 use bruit_engine::event::{By, Event};
+use bruit_engine::recurring::RecentFeatures;
 use bruit_engine::replicas::GOOD_FEATURES;
-use bruit_engine::seen::RecentFeatures;
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Reporter, Standing};
 use bruit_signatures::bruit::Features;

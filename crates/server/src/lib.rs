@@ -35,7 +35,7 @@ mod clock;
 pub mod config;
 mod connections;
 mod dcc;
-mod descriptors;
+mod descriptor_limit;
 mod duplicates;
 mod fatal;
 mod federation;

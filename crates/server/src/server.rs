@@ -30,7 +30,7 @@ use crate::audit::audit_local;
 use crate::clock::system_time;
 use crate::config::{Config, Settings};
 use crate::dcc::Dcc;
-use crate::descriptors;
+use crate::descriptor_limit;
 use crate::federation::{self, FederationError, Identity, Links};
 use crate::fuzzy::{Fuzzy, Vault};
 use crate::fuzzy_keys::{self, KeyFileError};
@@ -216,7 +216,7 @@ impl Server {
     /// # Errors
     /// Returns [`ServeError`] if the server cannot start. No listener is left running.
     pub fn start(config: &Config, directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Self, ServeError> {
-        descriptors::raise_limit(config.settings.limits.connections);
+        descriptor_limit::raise_limit(config.settings.limits.connections);
         let store = open(config, directory, progress)?;
         check_modes(directory);
         let key = node_key::own(directory)?;

@@ -11,7 +11,7 @@ use std::thread;
 
 use crate::directory::{TEMPORARY_PREFIX, snapshot_name};
 use crate::disk::{Disk, DiskFile};
-use crate::format::Header;
+use crate::header::Header;
 use crate::machine::Machine;
 use crate::queue::Queue;
 use crate::snapshot::BlockWriter;

@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::disk::private;
-use crate::format::SEQUENCE_MAX;
 use crate::founding::FOUNDING_FILE;
+use crate::header::SEQUENCE_MAX;
 
 /// The lock file.
 pub(crate) const LOCK_NAME: &str = "lock";

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::directory::{TEMPORARY_PREFIX, journal_file_name};
 use crate::disk::{Disk, DiskFile, remove_if_there};
-use crate::format::{HEADER_BYTES, Header, Kind};
+use crate::header::{HEADER_BYTES, Header, Kind};
 use crate::record::RecordBuilder;
 
 /// Default length at which a journal file is full.

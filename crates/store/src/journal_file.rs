@@ -7,7 +7,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 use bruit_engine::codec::{Malformed, Reader};
 
-use crate::format::{CHECKSUM_BYTES, HEADER_BYTES, Header, HeaderFault, Kind, checksum};
+use crate::header::{CHECKSUM_BYTES, HEADER_BYTES, Header, HeaderFault, Kind, checksum};
 use crate::record::{MARKER, RECORD_HEADER_BYTES, RECORD_OVERHEAD_BYTES, RecordHeader, check_payload, take_event};
 
 /// Number of bytes searched at a time for a record after a bad one.

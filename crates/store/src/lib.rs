@@ -17,7 +17,7 @@
 //! | [`clearinghouse`], [`founding`] | the engine as such a machine, and its initial settings |
 //! | `store`, `queue`, `writer`, `applier`, `background` | the running store, its queue of submitted events, and its three threads |
 //! | `gate` | the lock on the machine, whose writer lets readers in between slices |
-//! | `format`, `record`, `journal_file`, `snapshot` | the formats of headers, records of a journal file, and blocks of a snapshot |
+//! | `header`, `record`, `journal_file`, `snapshot` | the formats of headers, records of a journal file, and blocks of a snapshot |
 //! | `journal`, `recover` | writing journal files; recovering a machine from a directory |
 //! | [`mod@survey`], [`findings`] | checking a directory without changing it, and advice on its faults |
 //! | [`mod@repair`] | cutting the journal before a damaged record |
@@ -33,9 +33,9 @@ pub mod clearinghouse;
 mod directory;
 pub mod disk;
 pub mod findings;
-mod format;
 pub mod founding;
 mod gate;
+mod header;
 mod journal;
 mod journal_file;
 pub mod machine;

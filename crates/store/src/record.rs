@@ -7,7 +7,7 @@
 
 use bruit_engine::codec::{Malformed, Reader};
 
-use crate::format::{CHECKSUM_BYTES, SEQUENCE_MAX, checksum};
+use crate::header::{CHECKSUM_BYTES, SEQUENCE_MAX, checksum};
 
 /// Maximum length of an event in bytes.
 pub const EVENT_BYTES_MAX: usize = 64 << 10;

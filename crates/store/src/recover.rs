@@ -14,8 +14,8 @@ use bruit_engine::codec::Malformed;
 
 use crate::directory::{Listing, Lock, LockError, journal_file_name, quoted, snapshot_name};
 use crate::disk::{Disk, create_private_directory};
-use crate::format::{Header, HeaderFault};
 use crate::founding::FOUNDING_FILE;
+use crate::header::{Header, HeaderFault};
 use crate::journal::{Journal, Resume};
 use crate::journal_file::{JournalFileReader, Record, Snapshots, Step, is_damage};
 use crate::machine::{Machine, RestoreError};

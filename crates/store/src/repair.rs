@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use crate::directory::{CUT_PREFIX, Listing, Lock, LockError, TEMPORARY_PREFIX, journal_file_name};
 use crate::disk::{Disk, SystemDisk};
-use crate::format::{Header, Kind};
 use crate::founding::FOUNDING_FILE;
+use crate::header::{Header, Kind};
 use crate::journal_file::{JournalFileReader, Step, last_behind};
 use crate::recover::READ_BYTES;
 use crate::survey::{Survey, SurveyError, survey};

@@ -9,7 +9,7 @@
 
 use std::io::{self, Read};
 
-use crate::format::{CHECKSUM_BYTES, HEADER_BYTES, Header, HeaderFault, Kind, checksum};
+use crate::header::{CHECKSUM_BYTES, HEADER_BYTES, Header, HeaderFault, Kind, checksum};
 
 /// Maximum number of bytes of state in a block.
 pub const BLOCK_BYTES_MAX: usize = 1 << 20;

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use bruit_engine::codec::Malformed;
 
 use crate::directory::{Listing, journal_file_name, snapshot_name};
-use crate::format::HeaderFault;
 use crate::founding::Founding;
+use crate::header::HeaderFault;
 use crate::journal_file::{JournalFileReader, Record, Snapshots, Step, is_damage};
 use crate::recover::{Input, is_os_error, open_as_it_is};
 use crate::snapshot::SnapshotReader;

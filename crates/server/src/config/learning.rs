@@ -1,6 +1,6 @@
 //! Automatic learning.
 
-use bruit_engine::seen::SEEN_DAYS;
+use bruit_engine::recurring::SEEN_DAYS;
 use serde::Deserialize;
 
 use super::ConfigError;
