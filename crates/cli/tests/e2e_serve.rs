@@ -66,8 +66,7 @@ fn a_budget_larger_than_the_memory_is_refused_in_one_line_and_nothing_is_founded
     let config = folder.path("bruit.toml");
     let answer = limited(4 << 30, &["serve", "--log", "error", "--config", config.to_str().unwrap()]);
     assert_eq!((answer.code, answer.complaints.lines().count()), (Some(1), 1), "{answer:?}");
-    for part in ["not enough memory: ", " GiB for the ", " of a 32 GiB budget could not be allocated", "lower `memory`"]
-    {
+    for part in ["not enough memory: ", " GiB for the ", " (budget: 32 GiB)", "lower `memory`"] {
         assert!(answer.complaints.contains(part), "{part:?} in {answer:?}");
     }
     assert!(!data.join(FOUNDING_FILE).exists(), "nothing was created, so a smaller budget can still be chosen");
@@ -103,7 +102,7 @@ fn a_store_that_the_memory_has_no_room_for_is_refused_with_and_without_its_snaps
     for bytes in [BUDGET / 2, BUDGET * 3 / 2] {
         let answer = limited(bytes, &["store", "inspect", data.to_str().unwrap()]);
         assert_eq!((answer.code, answer.complaints.lines().count()), (Some(2), 1), "{answer:?}");
-        for part in ["not enough memory: ", " of a 1 GiB budget could not be allocated", "nothing was changed"] {
+        for part in ["not enough memory: ", " (budget: 1 GiB)", "nothing was changed"] {
             assert!(answer.complaints.contains(part), "{part:?} in {answer:?}");
         }
     }

@@ -1,4 +1,5 @@
-//! Allocation of all memory of a clearinghouse at its creation. If an allocation fails, the error names the structure.
+//! Allocation of a clearinghouse's memory, all of it at creation. If an allocation fails, the error names the
+//! structure.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,7 +9,7 @@ use hashbrown::HashTable;
 
 /// Error for a memory budget that cannot be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not enough memory: {} for the {what} of a {} budget could not be allocated", Bytes(*bytes), Bytes(*budget_bytes))]
+#[error("not enough memory: cannot allocate {} for the {what} (budget: {})", Bytes(*bytes), Bytes(*budget_bytes))]
 pub struct NotEnoughMemory {
     /// Structure that needed the memory.
     pub what: &'static str,
@@ -60,7 +61,7 @@ pub(crate) const fn out_of_memory<T>(capacity: usize) -> OutOfMemory {
     OutOfMemory { bytes: (capacity as u64).saturating_mul(size_of::<T>() as u64) }
 }
 
-/// Returns the failed allocation of a filter. The other errors cannot occur, because the engine plans every size.
+/// Returns the error of a filter's failed allocation. No other error can occur, because the engine plans every size.
 pub(crate) fn failed_allocation(error: CreateError) -> OutOfMemory {
     match error {
         CreateError::OutOfMemory(error) => error,
@@ -75,7 +76,7 @@ mod tests {
     #[test]
     fn the_error_names_size_structure_and_budget() {
         let error = NotEnoughMemory { what: "spam book", bytes: 15_139_995_000, budget_bytes: 32 << 30 };
-        let text = "not enough memory: 14.1 GiB for the spam book of a 32 GiB budget could not be allocated";
+        let text = "not enough memory: cannot allocate 14.1 GiB for the spam book (budget: 32 GiB)";
         assert_eq!(error.to_string(), text);
         assert_eq!(Bytes(17).to_string(), "17 bytes");
     }

@@ -1,16 +1,16 @@
-//! Refusal of weak passwords, by a filter built into the program.
+//! Refusal of weak passwords, which are looked up in a filter built into the program.
 //!
 //! Spafford's Opus ("Preventing weak password choices", 1991) stores the dictionary of guessable passwords in a Bloom
-//! filter and checks every new password against it. This filter is 43 kB long, and no word can be read from it. If a
-//! good password is refused as a false positive, its owner has to choose another.
+//! filter and checks every new password against it. The filter here is 43 kB long, and no word can be read from it. If
+//! a false positive refuses a good password, its owner has to choose another.
 //!
 //! People append digits to a common word or capitalise it, and attackers know that. So two forms are looked up: the
-//! password in lower case, and the same without trailing digits and punctuation (at most [`ENDING_BYTES_MAX`] bytes).
-//! The false-positive rate of each lookup is 1 in 2,000.
+//! password in lower case, and the lower-case password without trailing digits and punctuation (at most
+//! [`ENDING_BYTES_MAX`] bytes). The false-positive rate of each lookup is 1 in 2,000.
 //!
 //! An operator can add a [`WordList`] of other words, such as names used at the site or passwords that leaked from it.
-//! It uses the same kind of filter and the same two lookups, plus one for the password as entered. As with the built-in
-//! filter, no word can be read from it.
+//! It is the same kind of filter, so no word can be read from it. It is searched for the same two forms, and for the
+//! password as entered.
 //!
 //! ```
 //! use bruit_engine::passwords::{WeakPassword, judge};
@@ -29,11 +29,11 @@ use bruit_filters::{FingerprintKey, file};
 /// Minimum password length in bytes (NIST SP 800-63B requires eight characters).
 pub const PASSWORD_BYTES_MIN: usize = 8;
 
-/// Maximum length of an ending that is removed. An attacker with the verifier can try a million six-digit numbers after
-/// each of 20,000 words in seconds.
+/// Maximum length of an ending that is removed. An attacker who has the verifier can append each of a million six-digit
+/// numbers to 20,000 words, and try them all in seconds.
 pub const ENDING_BYTES_MAX: usize = 6;
 
-/// At most one good password in this number is refused by mistake.
+/// At most one in this many good passwords is refused by mistake.
 pub const ERRS_ONCE_IN: u32 = 1_000;
 
 /// False-positive rate of one lookup in an operator's word list. A password needs up to three lookups.
@@ -53,13 +53,14 @@ pub enum WeakPassword {
     TooShort,
     /// The password is on the built-in list, or a false positive.
     #[error(
-        "the password is on a list of common passwords, or is one of 1 in {ERRS_ONCE_IN} good passwords \
-         refused by mistake: choose another"
+        "the password is on a list of common passwords, or is among the 1 in {ERRS_ONCE_IN} good passwords \
+         that are refused by mistake: choose another"
     )]
     Common,
     /// The password is on the operator's list, or a false positive.
     #[error(
-        "the password is on a list of this site, or is one of a few good passwords refused by mistake: choose another"
+        "the password is on this site's list, or is among the few good passwords that are refused by mistake: \
+         choose another"
     )]
     Listed,
 }
@@ -97,7 +98,7 @@ impl WordList {
         Self { key, filter: StoredFilter::OneLineMembership(filter) }
     }
 
-    /// Reads a filter file of at most `limit` bytes, as created from words by `bruit filter`.
+    /// Reads a filter file that `bruit filter` created from words. Its length must not exceed `limit` bytes.
     ///
     /// # Errors
     /// [`WordListError`].
@@ -106,7 +107,8 @@ impl WordList {
         Ok(Self { key: stored.key.ok_or(WordListError::NoKey)?, filter: stored.filter })
     }
 
-    /// Checks that a password is not on the list: as entered, in lower case, and in lower case without an ending.
+    /// Checks that a password is not on the list, whether as entered, in lower case, or in lower case without its
+    /// ending.
     ///
     /// # Errors
     /// [`WeakPassword::Listed`].
@@ -122,7 +124,7 @@ impl WordList {
 /// Checks that a password is acceptable.
 ///
 /// # Errors
-/// The reason as a [`WeakPassword`].
+/// [`WeakPassword`] with the reason.
 pub fn judge(password: &[u8]) -> Result<(), WeakPassword> {
     if password.len() < PASSWORD_BYTES_MIN {
         return Err(WeakPassword::TooShort);
@@ -207,8 +209,8 @@ mod tests {
     fn the_error_for_common_passwords_mentions_false_positives() {
         assert_eq!(
             WeakPassword::Common.to_string(),
-            "the password is on a list of common passwords, or is one of 1 in 1000 good passwords refused by mistake: \
-             choose another"
+            "the password is on a list of common passwords, or is among the 1 in 1000 good passwords that are \
+             refused by mistake: choose another"
         );
     }
 
@@ -239,7 +241,7 @@ mod tests {
         let bytes = encode(Some(key.clone()));
         let list = WordList::from_filter_file(&bytes, bytes.len() as u64).unwrap();
         assert_eq!(list.judge(b"Hufnagel"), Err(WeakPassword::Listed));
-        assert_eq!(list.judge(b"hufnagel"), Ok(()), "it was inserted without changing case");
+        assert_eq!(list.judge(b"hufnagel"), Ok(()), "the word was inserted in its original case");
         let bytes = encode(None);
         assert!(matches!(WordList::from_filter_file(&bytes, 1 << 20), Err(WordListError::NoKey)));
         assert!(matches!(WordList::from_filter_file(b"words", 1 << 20), Err(WordListError::File(_))));
@@ -257,7 +259,7 @@ mod tests {
         let refused =
             (0..passwords).filter(|_| list.judge(format!("K{:016x}q77", next(&mut state)).as_bytes()).is_err());
         let (refused, expected) = (refused.count() as f64, 3.0 * WORD_LIST_RATE * f64::from(passwords));
-        println!("3 questions: {refused} of {passwords} refused, {expected:.0} computed");
+        println!("3 lookups: {refused} of {passwords} refused, {expected:.0} expected");
         assert!((refused - expected).abs() < 4.0 * expected.sqrt(), "{refused} of {expected}");
     }
 
@@ -269,7 +271,8 @@ mod tests {
         mixed ^ mixed >> 31
     }
 
-    /// Returns the share of refused passwords among random ones of 12 printable characters, the last from `last`.
+    /// Returns the share of refused passwords among random passwords of 12 printable characters. The last character is
+    /// taken from `last`.
     fn refused_share(passwords: u32, last: std::ops::RangeInclusive<u8>) -> f64 {
         let mut state = 5;
         let mut draw = |from: u8, to: u8| from + (next(&mut state) % u64::from(to - from + 1)) as u8;
@@ -287,11 +290,11 @@ mod tests {
     fn the_false_positive_rate_of_common_passwords_is_as_documented() {
         let (key, one) = (&COMMON.key, COMMON.filter.estimated_false_positive_rate());
         assert_eq!(key.id(), COMMON.filter.key_id());
-        // Passwords that end in a letter need one lookup, other passwords two. About 100 and 200 of 200,000 are
+        // Passwords that end in a letter need one lookup, others two. Of 200,000 passwords, about 100 and 200 are
         // refused.
         for (last, questions) in [(b'a'..=b'z', 1.0), (b'0'..=b'9', 2.0)] {
             let (measured, predicted) = (refused_share(200_000, last), questions * one);
-            println!("{questions} questions: {:.0} of 200000 refused, {:.0} computed", measured * 2e5, predicted * 2e5);
+            println!("{questions} lookups: {:.0} of 200000 refused, {:.0} expected", measured * 2e5, predicted * 2e5);
             assert!((measured / predicted - 1.0).abs() < 0.3, "{measured} of {predicted}");
             assert!(predicted <= 1.0 / f64::from(ERRS_ONCE_IN), "{predicted}");
         }

@@ -1,8 +1,8 @@
-//! Whitelists: signatures that never count, and trusted senders.
+//! Whitelists of signatures that are never spam, and of trusted senders and mailing lists.
 //!
 //! Signatures are stored as fingerprints under the realm's key. One table contains both the built-in signatures of
 //! empty content ([`WhitelistReason::Empty`]) and the signatures listed by the operator or through a protocol. Only
-//! listed signatures are part of the stored state. [`Senders`] are patterns of addresses and domains.
+//! listed signatures are part of the stored state. [`Senders`] are patterns of addresses, domains and mailing lists.
 //!
 //! ```
 //! use bruit_engine::signature::fingerprint_of_bytes;
@@ -34,8 +34,8 @@ use crate::codec::{Malformed, Reader, put_count, put_fingerprint};
 pub use change::WhitelistChange;
 pub use senders::{SENDER_BYTES_MAX, SENDERS_MAX, SenderError, Senders};
 
-/// Maximum number of listed signatures: a hash table of 2^20 places holds up to 917,504 before it doubles. They need 26
-/// MB, or twice that after many removals.
+/// Maximum number of listed signatures: a hash table with 2^20 places holds 917,504 entries before it doubles. They
+/// need 26 MB, or twice that after many removals.
 pub const SIGNATURES_MAX: usize = 900_000;
 
 /// Length of an encoded signature.
@@ -44,7 +44,7 @@ const ENCODED_BYTES: usize = 16 + 1;
 /// Whitelisted signatures and senders.
 #[derive(Clone, Debug)]
 pub struct Whitelist {
-    /// Hashed by bits of the fingerprint. Nobody without the realm's key can choose these bits to cause collisions.
+    /// Hashed by bits of the fingerprint. Without the realm's key, nobody can choose these bits to cause collisions.
     signatures: HashTable<SignatureEntry>,
     /// Number of entries in `signatures` that are for empty content.
     empty: usize,
@@ -67,13 +67,13 @@ pub enum WhitelistReason {
 pub enum ListAuthor {
     /// The operator.
     Operator = 1,
-    /// An authorised client, through its protocol.
+    /// A client that may whitelist signatures, through its protocol.
     Protocol = 2,
 }
 
 /// Error for a full list of signatures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the maximum of {SIGNATURES_MAX} whitelisted signatures is reached: remove some")]
+#[error("the whitelist already has the maximum of {SIGNATURES_MAX} signatures: remove some")]
 pub struct ListFull;
 
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ struct SignatureEntry {
 }
 
 impl Whitelist {
-    /// Creates a whitelist of the signatures of empty content only.
+    /// Creates a whitelist that contains only the signatures of empty content.
     #[must_use]
     pub fn new(key: &FingerprintKey) -> Self {
         let mut signatures = HashTable::new();
@@ -104,8 +104,8 @@ impl Whitelist {
         self.signatures.find(place_of(fingerprint), |entry| entry.fingerprint == *fingerprint).map(|entry| entry.why)
     }
 
-    /// Lists a signature and returns true if it is new. An entry of the operator remains the operator's even if a
-    /// client lists the signature again.
+    /// Lists a signature and returns true if it is new. If the operator listed it before, the entry remains the
+    /// operator's, even if a client lists it again.
     ///
     /// # Errors
     /// [`ListFull`]; the list is then unchanged.
@@ -226,7 +226,7 @@ impl ListAuthor {
     }
 }
 
-/// Returns the hash of a fingerprint for the table: its bits are a hash already.
+/// Returns the hash of a fingerprint for the table. Its bits are a hash already.
 const fn place_of(fingerprint: &Fingerprint) -> u64 {
     fingerprint.high()
 }

@@ -2,10 +2,10 @@
 
 use crate::codec::Malformed;
 
-/// Maximum name length in bytes. Razor names are mostly mail addresses; no protocol sets a limit of its own.
+/// Maximum name length in bytes. Razor names are mostly mail addresses. The protocols set no limit.
 pub const NAME_BYTES_MAX: usize = 128;
 
-/// Valid client-IDs of DCC. Lower ones are reserved for servers; higher ones do not exist.
+/// Valid DCC client-IDs. Lower ones are reserved for servers; higher ones do not exist.
 const DCC_CLIENT_IDS: std::ops::RangeInclusive<u32> = 32_768..=16_777_215;
 
 /// The protocol of an account. Names are unique within a protocol. The numbers appear in files and never change.
@@ -27,7 +27,7 @@ pub enum Protocol {
 #[non_exhaustive]
 pub enum NameError {
     /// The name is empty or too long.
-    #[error("a name must have 1 to {NAME_BYTES_MAX} bytes, not {bytes}")]
+    #[error("a name must be 1 to {NAME_BYTES_MAX} bytes long, not {bytes}")]
     Length {
         /// Length of the name in bytes.
         bytes: usize,
@@ -60,10 +60,10 @@ impl Protocol {
         }
     }
 
-    /// Checks that an account of this protocol may have this name.
+    /// Checks that the name is valid for an account of this protocol.
     ///
     /// # Errors
-    /// [`NameError`] if it may not.
+    /// [`NameError`] if it is not.
     pub fn check_name(self, name: &[u8]) -> Result<(), NameError> {
         if !(1..=NAME_BYTES_MAX).contains(&name.len()) {
             return Err(NameError::Length { bytes: name.len() });

@@ -1,4 +1,4 @@
-//! The table of accounts: bounded, sorted, and changed only by events.
+//! The account table: bounded, sorted, and changed only by events.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::codec::{Malformed, Reader, put_count};
 use crate::time::Time;
 use crate::trust::{Standing, read_standing};
 
-/// Maximum number of accounts of all protocols together. They need about 20 MB. Razor lets anyone register, so the
+/// Maximum number of accounts in all protocols together, which need about 20 MB. Razor lets anyone register, so the
 /// table needs a bound.
 pub const ACCOUNTS_MAX: usize = 65_536;
 
@@ -52,8 +52,8 @@ pub struct Account {
 /// evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registration {
-    /// Unknown, because the account was created by a version that did not record its creator. Its reporter id is
-    /// derived from its name alone.
+    /// Unknown: the version that created the account did not record its creator. The reporter id is derived from the
+    /// name alone.
     Legacy,
     /// The operator.
     Operator,
@@ -100,7 +100,7 @@ pub enum RegisterError {
     #[error("another account has this key, or one with the same first {KEY_ID_BYTES} bytes: create a new key")]
     KeyTaken,
     /// The table already holds [`ACCOUNTS_MAX`] accounts.
-    #[error("the maximum of {ACCOUNTS_MAX} accounts is reached: ask the operator to remove some")]
+    #[error("the server already has the maximum of {ACCOUNTS_MAX} accounts: ask the operator to remove some")]
     Full,
 }
 
@@ -153,7 +153,7 @@ impl Accounts {
         self.by_name.iter().flatten().map(|(name, account)| (&**name, account))
     }
 
-    /// Registers an account for the operator. The credential must have been made for the same name.
+    /// Registers an account on behalf of the operator. The credential must have been created for the same name.
     ///
     /// # Errors
     /// [`RegisterError`]; the table is then unchanged.
@@ -197,7 +197,7 @@ impl Accounts {
         self.account_mut(protocol, name).map(|account| account.enabled = false)
     }
 
-    /// Replaces the credential of the account with this name and the credential's protocol.
+    /// Replaces an account's credential. The account is found by its name and the credential's protocol.
     ///
     /// # Errors
     /// [`ChangeError`]; the table is then unchanged.
@@ -233,8 +233,8 @@ impl Accounts {
         Ok(())
     }
 
-    /// Returns the account to evict for a new one: the oldest self-registered account without confirmed reports.
-    /// `is_confirmed` returns true for the reporter id of an account with confirmed reports.
+    /// Returns the account to evict for a new one: the oldest evictable account without confirmed reports.
+    /// `is_confirmed` tests a reporter id for confirmed reports.
     pub(crate) fn oldest_evictable(
         &self,
         key: &FingerprintKey,
@@ -250,13 +250,13 @@ impl Accounts {
         oldest.map(|(_, protocol, name)| (protocol, name.into()))
     }
 
-    /// Returns true if an account can be evicted for a new one. Stops at the first such account.
+    /// Returns true if any account can be evicted for a new one.
     pub(crate) fn has_evictable(&self, key: &FingerprintKey, is_confirmed: impl Fn(u64) -> bool) -> bool {
         let mut accounts = self.iter().filter(|(_, account)| account.is_evictable());
         accounts.any(|(name, account)| !is_confirmed(account.reporter_id(name, key)))
     }
 
-    /// Returns the memory used by the table, doubled for tree nodes that may be half empty.
+    /// Returns the memory used by the table. It is doubled because tree nodes may be half empty.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let names: usize = self.iter().map(|(name, _)| name.len()).sum();
@@ -325,8 +325,8 @@ impl Accounts {
 }
 
 impl Account {
-    /// Returns the reporter id under which the account's claims are recorded. The creation time is part of it, so an
-    /// account that reuses the name of a removed one inherits nothing.
+    /// Returns the reporter id under which the account's claims are recorded. The id depends on the creation time, so
+    /// an account that reuses a removed account's name does not inherit its record.
     #[must_use]
     pub fn reporter_id(&self, name: &[u8], key: &FingerprintKey) -> u64 {
         let protocol = self.credential.protocol();
@@ -340,8 +340,8 @@ impl Account {
         key.fingerprint(&bytes).high()
     }
 
-    /// Returns true if the account can be evicted: nobody but its holder vouches for it. An account that the operator
-    /// disabled is not evicted.
+    /// Returns true if the account can be evicted, because nobody but its holder vouches for it. A disabled account is
+    /// never evicted.
     const fn is_evictable(&self) -> bool {
         matches!(self.registration, Registration::Itself) && matches!(self.standing, Standing::Account) && self.enabled
     }

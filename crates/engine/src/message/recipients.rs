@@ -1,10 +1,10 @@
 //! Recipients of a message: the signatures that count them, and the total of a message.
 //!
-//! Recipients are counted under checksums of the text that DCC's clients send too ([`Scheme::DccBody`],
-//! [`Scheme::DccFuz1`]). So a message has one total, regardless of the protocols that counted its recipients. If checks
-//! by Pyzor and Razor clients are counted, they are counted under the signatures that these clients send. Each
-//! signature is counted once per request, and the total of a message is the total of one of its signatures, never a
-//! sum. So no recipient is counted twice.
+//! Recipients are counted under [`Scheme::DccBody`] and [`Scheme::DccFuz1`], two checksums of the text that DCC clients
+//! send, too. So a message has the same total in all protocols that count under these. Checks by Pyzor and Razor
+//! clients, if they are counted at all, are counted under the signatures that these clients send. A request counts each
+//! signature once, and the total of a message is the total of one of its signatures, never a sum. So no recipient is
+//! counted twice.
 
 use bruit_filters::Fingerprint;
 use bruit_signatures::{Scheme, Signature, Signed};
@@ -33,10 +33,10 @@ pub struct WhitelistedSource {
 #[non_exhaustive]
 pub enum NotCounted {
     /// The message has no signature of a scheme that counts recipients.
-    #[error("recipients are counted by dcc_body or dcc_fuz1, but the request has neither")]
+    #[error("recipients are counted under dcc_body or dcc_fuz1, but the request contains neither")]
     NoSignature,
     /// The request has more signatures than one message can have.
-    #[error("a message has at most one signature each of dcc_body and dcc_fuz1, but the request has more")]
+    #[error("a message has at most one dcc_body and one dcc_fuz1 signature, but the request contains more")]
     TooManySignatures,
     /// The sender is whitelisted.
     #[error("the sender is whitelisted, so its mail is not counted")]
@@ -85,13 +85,13 @@ pub fn count_event(
     Ok(Event::Bulk { by, targets: recipients, fingerprints })
 }
 
-/// Returns true if recipients may have been counted by signatures of this scheme.
+/// Returns true if there may be recipient counts for signatures of this scheme.
 pub(crate) const fn is_counted(scheme: Scheme) -> bool {
     scheme.is_dcc() || matches!(scheme, Scheme::Pyzor | Scheme::Pyzor11 | Scheme::RazorE4)
 }
 
-/// Returns the number of recipients of a message: the highest count of its signatures. Razor's signatures cover parts
-/// that other messages may share, so only the lowest of their counts is used.
+/// Returns the number of recipients of a message: the highest count of any of its signatures. Razor's signatures cover
+/// parts that other messages may share, so only the lowest of their counts is considered.
 #[must_use]
 pub(super) fn recipients(evidence: &[Evidence]) -> u32 {
     let of = |is_part: bool| {

@@ -8,8 +8,8 @@ use crate::codec::{Malformed, Reader, put_count};
 /// Maximum number of patterns.
 pub const SENDERS_MAX: usize = 65_536;
 
-/// Maximum length of a pattern, and of a sender to look up, according to RFC 5321 (4.5.3.1): 64 bytes before the `@`
-/// and 255 after it.
+/// Maximum length of a pattern, and of a sender to look up. RFC 5321 (4.5.3.1) allows 64 bytes before the `@` and 255
+/// after it.
 pub const SENDER_BYTES_MAX: usize = 64 + 1 + 255;
 
 /// A set of patterns in normal form.
@@ -27,7 +27,7 @@ pub const SENDER_BYTES_MAX: usize = 64 + 1 + 255;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Senders(BTreeSet<Box<[u8]>>);
 
-/// Pattern prefix of mailing lists. Domains contain no colon.
+/// Prefix of a mailing list's pattern. It is unambiguous, because domains contain no colon.
 const LIST: &[u8] = b"list:";
 
 /// Error for a pattern that cannot be listed.
@@ -41,10 +41,10 @@ pub enum SenderError {
     )]
     NotAPattern,
     /// The pattern is longer than [`SENDER_BYTES_MAX`].
-    #[error("a sender must have at most {SENDER_BYTES_MAX} bytes")]
+    #[error("a sender must be at most {SENDER_BYTES_MAX} bytes long")]
     TooLong,
     /// There are [`SENDERS_MAX`] patterns already.
-    #[error("the maximum of {SENDERS_MAX} senders is reached: list their domains instead")]
+    #[error("the whitelist already has the maximum of {SENDERS_MAX} senders: list domains instead of addresses")]
     Full,
 }
 
@@ -71,7 +71,7 @@ impl Senders {
 
     /// Returns true if a sender's address, its domain or a parent domain is listed.
     ///
-    /// Senders can be forged: call this only for verified senders.
+    /// Senders can be forged, so call this only for verified senders.
     #[must_use]
     pub fn contains(&self, sender: &[u8]) -> bool {
         let sender = bare(sender);
@@ -115,7 +115,7 @@ impl Senders {
         self.0.iter().map(|pattern| &**pattern)
     }
 
-    /// Returns the memory of the patterns, doubled for tree nodes that may be half empty.
+    /// Returns the memory of the patterns. It is doubled because tree nodes may be half empty.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let patterns: usize = self.iter().map(<[u8]>::len).sum();
