@@ -1,4 +1,4 @@
-//! Measures on real mail how often the bulk book wrongly reports a message as bulk. Yan and Cho call this rate f_dcc.
+//! Measures how often the bulk book wrongly reports a real message as bulk. Yan and Cho call this rate f_dcc.
 //!
 //! ```sh
 //! cargo run --release -p bruit-engine --example bulk_on_mail -- FOLDER...
@@ -6,10 +6,10 @@
 //!
 //! Reads every message below the folders, one per file; a folder with `ham` in its name contains good mail, any other
 //! folder contains spam. Each message is signed as a DCC client would (body and Fuz1) and is given a number of
-//! recipients at one site (see [`Recipients`]). Other messages, with the same distribution of recipients, fill the book
-//! to a given number of signatures over seven days. Their deliveries are applied one by one, in random order. Then the
-//! example looks up every signature of the real mail that is below the threshold, and many signatures that were never
-//! counted. The same arguments print the same table.
+//! recipients at one site (see [`Recipients`]). Generated messages with the same distribution of recipients fill the
+//! book to a given number of signatures over seven days. Deliveries are applied in random order, most of them one by
+//! one. Then the example looks up the signatures of the real mail, the generated ones below the threshold, and many
+//! that were never counted. The same arguments always print the same table.
 
 #![expect(clippy::print_stdout, reason = "it prints a table")]
 
@@ -34,12 +34,11 @@ use rand::{RngExt as _, SeedableRng as _};
 
 const SEED: u64 = 2006;
 const THRESHOLD: u32 = 20;
-/// Number of signatures that are looked up although they were never counted. It is large because false positives are
-/// rare.
+/// Number of signatures to look up that were never counted. It is large because false positives are rare.
 const STRANGERS: u64 = 2_000_000;
-/// Maximum number of deliveries of a message that are counted one by one; the others are counted by a single report.
+/// Maximum number of deliveries of a signature per day that are counted one by one. A single report counts the rest.
 const SINGLE_DELIVERIES: u32 = 30;
-/// Maximum number of recipients of a message at one site.
+/// Maximum number of recipients drawn for a message at one site.
 const RECIPIENTS_MAX: f64 = 100_000.0;
 /// Cells per line in one generation, as in `bruit_filters::ring::CountsRing`. `KEY_CELLS` is the number of cells per
 /// key.
@@ -52,7 +51,7 @@ const MIB: u64 = 1 << 20;
 fn main() -> io::Result<()> {
     let mail = read_mail(env::args_os().skip(1).map(PathBuf::from))?;
     let lists = mail.iter().filter(|message| matches!(message.recipients, Recipients::Many)).count();
-    println!("{} messages, {lists} of them to lists or spam", mail.len());
+    println!("{} messages, {lists} of them spam or sent to lists", mail.len());
     println!(
         "    memory signatures  full  estimate     wrong     reach 20     of all  strangers  (4)     20 alone  missed"
     );
@@ -68,12 +67,12 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// The number of recipients that a message has at one site.
+/// The rule for the number of recipients that a message has at one site.
 #[derive(Clone, Copy)]
 enum Recipients {
-    /// A message between people: the recipients named in its fields To and Cc.
+    /// A personal message: the recipients in its To and Cc fields.
     Named(u32),
-    /// A message to a list, or spam: at least n recipients with probability 1/n.
+    /// Spam or a message to a list: a random number, at least n with probability 1/n.
     Many,
 }
 
@@ -86,7 +85,7 @@ impl Recipients {
     }
 }
 
-/// A message of the real mail.
+/// A message read from the folders.
 struct Mail {
     recipients: Recipients,
     fingerprints: Vec<Fingerprint>,
@@ -140,7 +139,7 @@ fn mail(path: &Path, bytes: &[u8], wanted: &Wanted) -> Mail {
     Mail { recipients, fingerprints }
 }
 
-/// Returns the fields of the header, unfolded and in lower case.
+/// Returns the header fields, unfolded and in lower case.
 fn header(bytes: &[u8]) -> Vec<String> {
     let mut fields: Vec<String> = Vec::new();
     for line in String::from_utf8_lossy(bytes).lines().take_while(|line| !line.trim_end().is_empty()) {
@@ -165,9 +164,10 @@ struct Run<'m> {
     next_other: u64,
     insertions: u64,
     bulk_signatures: u64,
-    /// Recipients of other signatures below the threshold.
+    /// Generated signatures below the threshold, with their true numbers of recipients.
     others: Vec<(Fingerprint, u32)>,
-    /// Number of deliveries that were not counted because the book was full, or not beyond fifteen.
+    /// Number of deliveries that were not counted in full: the book had no capacity left, or no record for a count
+    /// above fifteen.
     refused: u64,
 }
 
@@ -196,8 +196,8 @@ impl<'m> Run<'m> {
         run
     }
 
-    /// Counts the deliveries of a day: a seventh of the real mail, and other messages until a seventh of the signatures
-    /// is reached.
+    /// Counts the deliveries of one day: a seventh of the real mail, then generated messages until the day has a
+    /// seventh of the signatures.
     fn count_day(&mut self, day: u64) {
         let now = Time(START.0 + day * Time::DAY);
         while !matches!(
@@ -223,7 +223,7 @@ impl<'m> Run<'m> {
     }
 
     fn deliver(&mut self, now: Time, today: HashMap<Fingerprint, u32>) {
-        // Sort, because the order of a hash map differs from run to run, but the printed table must not.
+        // Sort, because a hash map has a different order in every run, and every run must print the same table.
         let mut today: Vec<_> = today.into_iter().collect();
         today.sort_unstable_by_key(|(fingerprint, _)| fingerprint.high());
         self.insertions += today.iter().map(|&(_, count)| u64::from(count)).sum::<u64>();
@@ -252,7 +252,7 @@ impl<'m> Run<'m> {
         let real: Vec<_> = self.truth.keys().copied().collect();
         let counted: Vec<_> = real.iter().map(|fingerprint| self.truth[fingerprint]).zip(totals(&real)).collect();
         let is_low = counted.iter().any(|(truth, count)| count < truth);
-        assert!(!is_low || self.refused > 0, "no count is too low as long as there is room");
+        assert!(!is_low || self.refused > 0, "no count is too low while the book has capacity");
         let wrong = counted.iter().filter(|(truth, count)| count > truth).count();
         let bulk = |count: &u32| *count >= THRESHOLD;
         let below: Vec<_> = counted.iter().filter(|(truth, _)| !bulk(truth)).collect();
@@ -286,7 +286,7 @@ impl<'m> Run<'m> {
     }
 }
 
-/// Returns the signature of a message that is not part of the real mail.
+/// Returns a generated signature.
 fn other(number: u64) -> Fingerprint {
     key().fingerprint(&number.to_le_bytes())
 }

@@ -51,7 +51,7 @@ fn reporter_id(engine: &Engine, name: &[u8]) -> u64 {
     engine.accounts().get(Protocol::Razor, name).expect("an account").reporter_id(name, &KEY)
 }
 
-/// Makes an account report signatures before traps report them, and settles these claims.
+/// Makes an account report signatures before a trap reports them, and settles these claims.
 fn confirm(engine: &mut Engine, name: &[u8], signatures: std::ops::Range<u32>) {
     let now = engine.now();
     let account =
@@ -65,7 +65,7 @@ fn confirm(engine: &mut Engine, name: &[u8], signatures: std::ops::Range<u32>) {
     tick(engine, Time(now.0 + 2 * Time::DAY));
 }
 
-/// Returns an engine with the maximum number of self-registered accounts, created one per second.
+/// Returns an engine with the maximum number of self-registered accounts. One account was created per second.
 fn full() -> Engine {
     let mut engine = engine();
     for number in 0..engine.self_registered_limit() {
@@ -173,7 +173,7 @@ fn a_quarter_of_the_table_is_reserved_for_accounts_of_the_operator() {
         assert_eq!(engine.apply(&event), Outcome::Done);
     }
     assert!((0..capacity).all(|number| has(&engine, &name(number))));
-    // The table is full: each new account evicts a self-registered one, until none is left.
+    // The table is full, so each new account evicts a self-registered one until none is left.
     for number in capacity..capacity + limit {
         let event = register_as(Registration::Operator, at(number), &name(number));
         assert_eq!(engine.apply(&event), Outcome::Done);

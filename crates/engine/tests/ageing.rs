@@ -1,4 +1,4 @@
-//! Lifetime of reports, counts and texts: at least six epochs, at most seven.
+//! Tests of the lifetime of reports, counts and texts: at least six epochs, at most seven.
 
 mod common;
 
@@ -32,8 +32,8 @@ fn claim(now: Time, claim: Claim) -> Event {
     Event::Claim { by: by(now, Standing::Own, 1), claim, flag: 0, fingerprints: vec![fingerprint(SPAM)] }
 }
 
-/// A report is found for the following six epochs, regardless of the time within its epoch, and has expired after
-/// seven.
+/// A report is found for the next six epochs, no matter when in its epoch it was made. After seven epochs it has
+/// expired.
 #[test]
 fn a_report_is_found_until_its_window_ends_and_no_epoch_longer() {
     for into_epoch in [0, 1, SPAM_EPOCH / 2, SPAM_EPOCH - 1] {
@@ -62,7 +62,7 @@ fn recipients_and_many_expire_with_their_window() {
         tick(&mut engine, after(days * BULK_EPOCH));
         let event = Event::Bulk { by: by(engine.now(), Standing::Own, 1), targets: 1, fingerprints: vec![many] };
         let Outcome::Counted { totals, .. } = engine.apply(&event) else { panic!("it is counted") };
-        assert_eq!((totals[0].previous, totals[0].current), (MANY, MANY), "\"many\" is absorbing, {days} days later");
+        assert_eq!((totals[0].previous, totals[0].current), (MANY, MANY), "\"many\" stays \"many\", {days} days later");
         assert_eq!(engine.bulk().total(&few), 3);
     }
     tick(&mut engine, after(7 * BULK_EPOCH));
@@ -112,7 +112,7 @@ fn features_of_good_mail_expire() {
 }
 
 /// After any downtime, a server catches up in bounded steps, and reports its arrival only at the end. A gap of decades,
-/// as after a start with a clock at 1970, takes no more steps than one window.
+/// such as after a start with the clock at 1970, takes at most two steps more than a gap of one window.
 #[test]
 fn a_clearinghouse_stopped_for_decades_catches_up() {
     let ticks_to = |now: Time| {
@@ -129,11 +129,11 @@ fn a_clearinghouse_stopped_for_decades_catches_up() {
         ticks
     };
     let (window, decades) = (ticks_to(after(10 * SPAM_EPOCH)), ticks_to(after(56 * 365 * Time::DAY)));
-    assert!(window > 10 && decades <= window + 2, "{decades} ticks instead of {window}");
+    assert!(window > 10 && decades <= window + 2, "{decades} ticks for decades, {window} for one window");
 }
 
-/// Claims are refused until the books have caught up. Otherwise they would be put in an old generation and expire with
-/// it.
+/// Claims are refused until the books have caught up. Otherwise they would be stored in an old generation and expire
+/// with it.
 #[test]
 fn claims_wait_until_the_books_have_caught_up() {
     let mut engine = engine();
@@ -195,7 +195,7 @@ fn a_tick_is_needed_only_when_it_would_change_something() {
     let next_epoch = (START.epoch(BULK_EPOCH) + 1) * BULK_EPOCH;
     assert!(!engine.needs_tick(Time(next_epoch - 1)) && engine.needs_tick(Time(next_epoch)));
     engine.apply(&Event::Tick { now: after(1), lines: TICK_LINES });
-    assert_eq!(snapshot(&mut engine), before, "an unneeded tick changes nothing");
+    assert_eq!(snapshot(&mut engine), before, "a tick that is not needed changes nothing");
     report(&mut engine, after(1));
     assert!(engine.needs_tick(after(2 * Time::DAY + 1)), "the claim has to be settled");
 }
@@ -212,12 +212,13 @@ fn listings_that_anchors_still_report_do_not_age() {
         }
         assert!(is_spam(&engine), "{epochs} epochs after the first report");
     }
-    assert_eq!(engine.check(&fingerprint(SPAM), 0).counts.report_count, 2, "those of epochs 15 and 20");
+    assert_eq!(engine.check(&fingerprint(SPAM), 0).counts.report_count, 2, "the reports of epochs 15 and 20");
     tick(&mut engine, after(27 * SPAM_EPOCH));
     assert!(!is_spam(&engine));
 }
 
-/// A signature that was called good before it was ever listed stays good after the nursery has removed that claim.
+/// A signature that an own user revoked before it was ever listed stays revoked after the nursery has removed the
+/// claim.
 #[test]
 fn an_own_revocation_before_any_listing_is_kept() {
     let mut engine = engine();
@@ -275,10 +276,10 @@ fn listing_a_revoked_signature_again_needs_two_own_reports() {
     engine.apply(&by_other(2));
     assert!(!is_spam(&engine));
     engine.apply(&by_other(3));
-    assert!(is_spam(&engine), "in the generation of its revocation");
+    assert!(is_spam(&engine), "listed in the generation of its revocation");
     for epochs in 1..=6 {
         tick(&mut engine, after(epochs * SPAM_EPOCH));
-        assert!(is_spam(&engine), "and {epochs} epochs later");
+        assert!(is_spam(&engine), "still listed {epochs} epochs later");
     }
 }
 
@@ -293,13 +294,12 @@ fn a_relisted_signature_can_be_revoked_again() {
     }
     assert!(is_spam(&engine));
     engine.apply(&claim(START, Claim::Revoke));
-    assert!(!is_spam(&engine), "in the generation in which it was reinstated");
+    assert!(!is_spam(&engine), "revoked in the generation in which it was reinstated");
     tick(&mut engine, after(SPAM_EPOCH));
-    assert!(!is_spam(&engine), "and in the next");
+    assert!(!is_spam(&engine), "still revoked in the next");
 }
 
-/// A revocation does not lapse while trusted reporters still dispute it, so one user cannot list the signature again by
-/// waiting.
+/// A revocation does not expire while anchors still dispute it, so one user cannot list the signature again by waiting.
 #[test]
 fn a_contested_revocation_does_not_lapse() {
     let mut engine = engine();

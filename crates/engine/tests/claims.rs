@@ -1,4 +1,4 @@
-//! Acceptance of claims, counts, and the resulting verdicts.
+//! Tests of the acceptance of claims, of counts, and of the resulting verdicts.
 
 mod common;
 
@@ -47,7 +47,7 @@ fn sites_with_many_users_can_ask_for_several_reports() {
     }
 }
 
-/// A policy is part of the state: it is changed by an event, and stored claims are kept.
+/// A policy is part of the state. An event changes it, and stored claims are kept.
 #[test]
 fn a_policy_is_changed_by_an_event() {
     let (mut engine, spam) = (engine(), fingerprint(1));
@@ -131,8 +131,8 @@ fn many_recipients_make_a_message_bulk() {
     assert_eq!((verdict.kind, verdict.bulk_count), (Kind::Unknown, 20));
 }
 
-/// Counts past fifteen need records, which are scarce. Accounts that used up the records would make all such counts too
-/// high.
+/// Counts above fifteen need records, which are scarce. If accounts could use up the records, no other count could
+/// exceed fifteen.
 #[test]
 fn accounts_are_believed_few_recipients_at_a_time() {
     let mut engine = engine();
@@ -150,7 +150,7 @@ fn accounts_are_believed_few_recipients_at_a_time() {
     assert_eq!(count(by(weighty.now, Standing::Own, 1), 3, MANY), MANY);
 }
 
-/// A group that counts for a whole site can use up its own daily share, but not the shares of other groups.
+/// A group that counts recipients for a whole site can use up its own daily share, but not the shares of other groups.
 #[test]
 fn no_group_fills_the_bulk_book_alone() {
     let mut engine = engine();
@@ -169,7 +169,10 @@ fn no_group_fills_the_bulk_book_alone() {
         })
         .sum();
     assert_eq!(counted, capacity / 50, "of {capacity}");
-    assert!(matches!(count(&mut engine, 1, 0), Outcome::Counted { refused: 0, .. }), "known signatures use no room");
+    assert!(
+        matches!(count(&mut engine, 1, 0), Outcome::Counted { refused: 0, .. }),
+        "known signatures use no capacity"
+    );
     assert!(matches!(count(&mut engine, 2, 0), Outcome::Counted { .. }));
     common::tick(&mut engine, Time(START.0 + Time::DAY));
     assert!(matches!(count(&mut engine, 1, 0), Outcome::Counted { .. }));
@@ -216,7 +219,7 @@ fn explanations_have_no_date_before_the_founding() {
 
     let restored = common::restore(&common::snapshot(&mut engine)).with_founded(founded);
     assert_dates(&restored, founded);
-    // Claims in later generations are explained with the start of their generation.
+    // Claims in later generations are dated by the start of their generation.
     let later = Time(START.0 + 2 * common::SPAM_EPOCH);
     common::tick(&mut engine, later);
     engine.apply(&Event::Claim {
@@ -301,8 +304,8 @@ fn features_of_two_good_messages_do_not_match() {
     assert_eq!(engine.find_text(&message(500), &mut CheckScratch::default()), None);
 }
 
-/// Earned trust does not permit changes to the meaning of other reporters' claims: an account with weight can neither
-/// store good mail under the fingerprint of listed spam nor declare spam good.
+/// A reporter with earned trust still cannot change the meaning of other reporters' claims. An account with weight can
+/// neither store good mail under the fingerprint of listed spam nor declare spam good.
 #[test]
 fn accounts_cannot_change_what_a_name_stands_for() {
     let mut engine = engine();
@@ -320,7 +323,7 @@ fn accounts_cannot_change_what_a_name_stands_for() {
     assert_eq!(engine.apply(&Event::Good { by: account, features: vec![1, 2] }), not_own);
     let text = engine.replicas().text(&newsletter);
     let peer = by(account.now, Standing::Pinned, 5);
-    assert_eq!(engine.apply(&Event::Text { by: peer, fingerprint: spam, text }), not_own, "peers cannot either");
+    assert_eq!(engine.apply(&Event::Text { by: peer, fingerprint: spam, text }), not_own, "peers cannot do it either");
 
     let write = |by, first: u64| Event::Shingles {
         by,
@@ -334,7 +337,7 @@ fn accounts_cannot_change_what_a_name_stands_for() {
     assert_eq!(engine.check_shingles(&[8; 64], Some(&shingles), &mut scratch), None);
 }
 
-/// Creates an account with weight: it was right about twenty signatures.
+/// Creates an account that has weight because it was right about twenty signatures.
 fn weighty_account(engine: &mut Engine) -> bruit_engine::event::By {
     for at in 500..520 {
         claim(engine, Standing::Account, 9, Claim::Report, &[fingerprint(at)]);
@@ -344,7 +347,7 @@ fn weighty_account(engine: &mut Engine) -> bruit_engine::event::By {
     by(engine.now(), Standing::Account, 9)
 }
 
-/// The texts of one group cannot evict all other texts within a day.
+/// One group cannot evict all other groups' texts within a day.
 #[test]
 fn no_group_fills_the_index_of_texts_alone() {
     let mut engine = engine();

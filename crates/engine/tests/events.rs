@@ -1,4 +1,4 @@
-//! Encoding of events, and their bounds.
+//! Tests of the encoding and the bounds of events.
 
 mod common;
 
@@ -81,7 +81,7 @@ fn every_event_round_trips_and_no_prefix_or_extension_decodes() {
         assert_eq!(Event::decode(&bytes).as_ref(), Ok(&event));
         (0..bytes.len()).for_each(|cut| assert!(Event::decode(&bytes[..cut]).is_err(), "{event:?} cut at {cut}"));
         bytes.push(0);
-        assert!(Event::decode(&bytes).is_err(), "{event:?} with a byte more");
+        assert!(Event::decode(&bytes).is_err(), "{event:?} with an extra byte");
     }
     assert!((0..=255).filter(|&kind| Event::decode(&[kind]).is_ok()).count() == 0);
 }
@@ -107,7 +107,7 @@ fn events_out_of_bounds_are_refused() {
         assert_eq!(
             engine().apply(&event),
             Outcome::Refused(Refusal::OutOfBounds),
-            "what cannot be written is not done"
+            "an event that cannot be encoded is not applied"
         );
     }
 }
@@ -154,7 +154,7 @@ fn accounts_and_whitelists_are_bounded_by_their_memory() {
     assert!(bytes <= engine.plan().list_bytes, "{bytes} of {}", engine.plan().list_bytes);
 }
 
-/// Anyone may try to register, so changes that would fail are refused before they are journalled.
+/// Changes that would fail are refused before they are journalled, because anyone may try to register.
 #[test]
 fn changes_that_cannot_be_made_are_not_admitted() {
     let mut engine = engine();
@@ -178,7 +178,7 @@ fn reinstate(engine: &mut Engine, signature: u32) -> bool {
     engine.check(&fingerprint(signature), 0).kind == Kind::Spam
 }
 
-/// Own users can reinstate a bounded number of signatures in a generation; other signatures stay revoked until the next
+/// Own users can reinstate a limited number of signatures in a generation. Other signatures stay revoked until the next
 /// generation.
 #[test]
 fn reinstated_signatures_have_a_bound() {
@@ -192,7 +192,7 @@ fn reinstated_signatures_have_a_bound() {
     assert_eq!((0..most + 10).filter(|&at| reinstate_on_its_day(at)).count(), REINSTATED_MAX);
     tick(&mut engine, Time(START.0 + common::SPAM_EPOCH));
     assert_eq!(engine.check(&fingerprint(0), 0).kind, Kind::Spam);
-    assert!(reinstate(&mut engine, most + 20), "a new generation has room again");
+    assert!(reinstate(&mut engine, most + 20), "a new generation has capacity again");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn only_own_users_delete_texts() {
     assert!(!known(&engine));
 }
 
-/// Ticks alone advance the time and settle claims: a reporter who was right gains weight.
+/// Ticks are enough to advance the time and settle claims: a reporter who was right gains weight.
 #[test]
 fn ticks_settle_claims() {
     let mut engine = engine();

@@ -1,5 +1,5 @@
-//! Files as evidence: the payload decides, a file next to a text only raises suspicion, and a file known from good mail
-//! never decides.
+//! Tests of files as evidence. The payload decides, a file next to a text only raises suspicion, and a file known from
+//! good mail never decides.
 
 mod common;
 
@@ -18,7 +18,7 @@ const LETTER: &str = "The garden committee meets on Thursday in the village hall
 const PITCH: &str = "Earn thousands every week from your kitchen table with a secret method that bankers never wanted ordinary \
     families to discover, and begin today without paying a single cent before midnight.";
 
-/// Returns a message with a text and PDF files, each with different content.
+/// Returns a message with a text and PDF files. Each byte of `files` stands for one file's content.
 fn message(text: &str, files: &[u8]) -> Signed {
     let file = |&byte: &u8| {
         let content = format!("%PDF-1.4 {}", char::from(byte).to_string().repeat(500));
@@ -152,13 +152,14 @@ fn a_revocation_lasts_as_long_as_the_listing() {
     }
 }
 
-/// The nursery forgets reporters after some days. The counts of reports do not show how many people made them.
+/// After some days, the nursery no longer knows the reporters. The counts of reports do not show how many people made
+/// them.
 #[test]
 fn one_person_never_counts_as_several() {
     let mut engine = engine();
     let spam = signed(&format!("\n{LETTER} {PITCH}\n"));
-    // Much of the text is known from good mail. So a report by one person lists only the exact text; reports by two
-    // people list its near replicas as well.
+    // Much of the text is known from good mail. So reports by one person make only the exact text spam. Reports by two
+    // people make its near replicas spam as well.
     claim(&mut engine, &signed(&format!("\n{LETTER}\n")), Claim::Revoke, 9);
     let replica = signed(&format!("\n{LETTER} Hurry, {PITCH}\n"));
     for _ in 0..3 {

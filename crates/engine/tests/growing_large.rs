@@ -2,7 +2,7 @@
 //!
 //! `cargo test --release -p bruit-engine --test growing_large -- --ignored --nocapture`
 
-#![expect(clippy::print_stdout, reason = "it prints what docs/operators/sizing.md has")]
+#![expect(clippy::print_stdout, reason = "it prints the figures of docs/operators/sizing.md")]
 
 mod common;
 
@@ -28,7 +28,7 @@ fn mebibytes(name: &str) -> u64 {
 }
 
 #[test]
-#[ignore = "needs 1 GiB; run only for its figures"]
+#[ignore = "needs 1 GiB; prints figures"]
 fn growing_from_256_mib_to_1_gib_with_millions_of_signatures() {
     let plan = Plan::for_budget(BUDGET_DEFAULT).unwrap();
     let realm = Realm::new(KEY, SPAM_EPOCH, BULK_EPOCH, plan.sizes).unwrap();
@@ -36,7 +36,7 @@ fn growing_from_256_mib_to_1_gib_with_millions_of_signatures() {
     let mut listed = Vec::new();
     for first in (0..SIGNATURES).step_by(60) {
         let fingerprints: Vec<_> = (first..first + 60).map(fingerprint).collect();
-        // Use a new group for each batch, so that no quota applies.
+        // Use a new group for each batch, so that no group exceeds its share of the nursery.
         let own = by(START, Standing::Own, 1 + u64::from(first));
         engine.apply(&Event::Claim { by: own, claim: Claim::Report, flag: 0, fingerprints: fingerprints.clone() });
         let targets = if first.is_multiple_of(6_000) { 1_000 } else { 1 };
@@ -57,7 +57,8 @@ fn growing_from_256_mib_to_1_gib_with_millions_of_signatures() {
     let took = began.elapsed();
     assert!(state(&engine) == listed);
     println!(
-        "{known} of {SIGNATURES} listed and counted; {:.2} s; {before} MiB before, {} after, {} at most",
+        "{known} of {SIGNATURES} listed and counted; growth took {:.2} s; \
+         {before} MiB before, {} MiB after, peak {} MiB",
         took.as_secs_f64(),
         mebibytes("VmRSS:"),
         mebibytes("VmHWM:")

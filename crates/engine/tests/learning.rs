@@ -1,4 +1,4 @@
-//! Features of messages that own users call good no longer count, not even in spam that copies them.
+//! Tests that features of messages that own users call good no longer count, not even in spam that copies them.
 
 mod common;
 

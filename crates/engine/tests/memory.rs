@@ -1,4 +1,4 @@
-//! A clearinghouse that is filled to its capacity stays within its memory budget and its planned error rates, and warns
+//! Tests that a clearinghouse filled to capacity stays within its memory budget and its planned error rates, and warns
 //! in time.
 //!
 //! This test uses a small budget; `cargo xtask bench --only engine` fills the default one.
@@ -60,7 +60,7 @@ fn fill(engine: &mut Engine, capacities: &Capacities) {
 
 fn fill_texts(engine: &mut Engine) {
     for at in 0..20_000 {
-        // Use several groups, because each may fill only half of an index per day.
+        // Own users count as one group, which may fill half of an index per day.
         let own = by(engine.now(), Standing::Own, at % 8);
         let features = Features { pairs: (at * 100..at * 100 + 60).collect(), ..Features::default() };
         let text = engine.replicas().text(&features);
@@ -75,7 +75,7 @@ fn fill_texts(engine: &mut Engine) {
     }
 }
 
-/// Returns the peak memory of this process in bytes; every test runs in its own process.
+/// Returns the peak memory of this process in bytes. Every test runs in its own process.
 fn peak() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("/proc is available");
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("the peak is listed");
@@ -103,7 +103,7 @@ fn a_full_clearinghouse_stays_within_its_budget_and_error_rates() {
     let mut verdicts = vec![Verdict::default(); absent.len()];
     engine.check_batch(&absent, 0, &mut verdicts, &mut CheckScratch::default());
     let false_positives = verdicts.iter().filter(|verdict| verdict.kind == Kind::Spam).count();
-    // Two false positives are expected at a rate of one in a million. Ten or more would occur in one of 20,000 runs.
+    // At a rate of one in a million, two false positives are expected. Ten or more occur in one of 20,000 runs.
     assert!(false_positives < 10, "{false_positives} of {}", absent.len());
 
     let day = LIVE_GENERATIONS * SPAM_EPOCH / Time::DAY - 1;
@@ -116,5 +116,5 @@ fn a_full_clearinghouse_stays_within_its_budget_and_error_rates() {
     assert!(totals.iter().enumerate().all(|(at, &total)| total >= truth(at)), "no count is too low");
     let wrong = totals.iter().enumerate().filter(|&(at, &total)| total > truth(at)).count();
     let bound = COUNT_RATE * 1.1;
-    assert!((wrong as f64) < bound * sample as f64, "{wrong} of {sample} wrong, {bound} predicted at most");
+    assert!((wrong as f64) < bound * sample as f64, "{wrong} of {sample} wrong, expected a share of at most {bound}");
 }

@@ -1,4 +1,4 @@
-//! Random events compared with an exact model: no claim is lost, no count is too low, and the same events produce the
+//! Tests with random events and an exact model: no claim is lost, no count is too low, and the same events produce the
 //! same bytes.
 
 mod common;
@@ -27,12 +27,12 @@ type ByEpoch = HashMap<u64, u64>;
 /// The expected contents of the engine, without limits or errors.
 #[derive(Default)]
 struct Model {
-    /// Epoch until which a listed signature is found; removed when it is revoked.
+    /// Epoch from which on a listed signature is no longer found. A revocation removes the entry.
     listed_until: HashMap<u32, u64>,
     claims: HashMap<(u32, u8, Claim), ByEpoch>,
     recipients: HashMap<u32, ByEpoch>,
-    /// Listings that count as a report of flag 0 although there was none. They are caused by a report of another flag
-    /// or, for reinstated signatures, by the start of a generation.
+    /// Listings that count as a report under flag 0 although there was none. They are caused by a report under another
+    /// flag or, for reinstated signatures, by the start of a generation.
     listings: HashMap<u32, ByEpoch>,
 }
 
@@ -104,7 +104,7 @@ impl Run {
             *self.model.claims.entry((signature, flag, claim)).or_default().entry(epoch).or_default() += 1;
         }
         let epoch = self.spam_epoch();
-        // A listing that an anchor still reports does not age.
+        // A listing does not expire while an anchor still reports the signature.
         let is_renewed = was_spam && claim == Claim::Report && by.reporter.standing.is_anchor();
         if let Some(until) = self.model.listed_until.get_mut(&signature).filter(|_| is_renewed) {
             *until = (*until).max(epoch + LIVE_GENERATIONS);
@@ -112,7 +112,7 @@ impl Run {
         if (listed == 1 || is_renewed && !entry.listed.contains(0)) && flag != 0 {
             self.model.listings.entry(signature).or_default().insert(epoch, 1);
         }
-        // A reinstated signature is listed in the generation after this one.
+        // A reinstated signature is listed in the next generation.
         let is_reinstated = entry.revoked.contains(0);
         if listed == 1 && is_reinstated {
             self.model.listings.entry(signature).or_default().insert(epoch + 1, 1);
@@ -135,7 +135,7 @@ impl Run {
     fn count(&mut self) {
         let reporter = Reporter { id: 1, standing: Standing::Own, group: 1 };
         let by = By { now: self.now, reporter };
-        // Draw low numbers more often, so that a few signatures get most of the recipients.
+        // Draw low numbers more often, so that a few signatures have most of the recipients.
         let most = self.random.random_range(1..SIGNATURES);
         let signature = SIGNATURES + self.random.random_range(0..most);
         let targets = match self.random.random_range(0..50) {
@@ -166,7 +166,8 @@ impl Run {
         }
     }
 
-    /// Compares all verdicts and counts. Returns the number of counts that were too high, and the number of all counts.
+    /// Compares all verdicts and counts. Returns the number of counts that were too high, and the total number of
+    /// counts.
     fn compare(&self) -> (usize, usize) {
         let (mut wrong, mut all) = (0, 0);
         for signature in 0..SIGNATURES {
@@ -213,7 +214,7 @@ fn nothing_is_lost_and_counts_are_never_too_low() {
             all += compared.1;
         }
     }
-    // Rings of this size have one wrong count in ten thousand.
+    // In rings of this size, one count in ten thousand is wrong.
     assert!(wrong * 1000 < all, "{wrong} of {all} counts too high");
 }
 

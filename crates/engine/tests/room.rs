@@ -1,6 +1,7 @@
-//! Limits of the books: reporters are charged only for entries that use capacity, and no source can overfill a book.
+//! Tests of the books' limits: reporters are charged only for entries that use capacity, and no source can overfill a
+//! book.
 
-#![expect(clippy::print_stdout, reason = "the tests that are run by name print what docs/reliability.md has")]
+#![expect(clippy::print_stdout, reason = "the tests that are run by name print the figures of docs/reliability.md")]
 
 mod common;
 
@@ -61,8 +62,8 @@ fn claim_many(engine: &mut Engine, by: By, claim: Claim, first: u64, count: u64)
     (accepted, reason)
 }
 
-/// Reports of a known message are not charged to the daily share. Otherwise, after 16,187 reports of one message,
-/// counting would stop for the day.
+/// Counting a known message again is not charged to the daily share. Otherwise, counting would stop for the day after
+/// 16,187 reports of one message.
 #[test]
 fn counting_is_limited_only_by_room() {
     let (mut engine, own) = (engine(), by(START, Standing::Own, 1));
@@ -82,7 +83,7 @@ fn counting_is_limited_only_by_room() {
     assert_eq!(totals, [30]);
 }
 
-/// A full generation refuses new signatures with a reason and still counts known ones.
+/// A full generation refuses new signatures, gives the reason, and still counts known ones.
 #[test]
 fn a_full_bulk_book_refuses_new_signatures_and_counts_the_known_ones() {
     let (mut engine, own) = (engine(), by(START, Standing::Own, 1));
@@ -102,11 +103,11 @@ fn a_full_bulk_book_refuses_new_signatures_and_counts_the_known_ones() {
     assert!(count(&mut engine, own, 5, vec![key(0)]).0[0] >= 6);
     tick(&mut engine, Time(START.0 + Time::DAY));
     let tomorrow = by(engine.now(), Standing::Own, 1);
-    assert_eq!(count(&mut engine, tomorrow, 1, vec![key(1 << 40)]).1, 0, "the next generation has room");
+    assert_eq!(count(&mut engine, tomorrow, 1, vec![key(1 << 40)]).1, 0, "the next generation has capacity");
 }
 
-/// When all records are used, other counts stop at fifteen. If they continued without a record, each would rise to the
-/// highest of them.
+/// When all records are used, other counts stop at fifteen. If they continued without records of their own, all would
+/// rise to the highest of them.
 #[test]
 fn counts_stop_at_fifteen_when_no_record_is_left() {
     let (mut engine, own) = (engine(), by(START, Standing::Own, 1));
@@ -123,7 +124,7 @@ fn counts_stop_at_fifteen_when_no_record_is_left() {
     assert_eq!(counted(&mut engine, 0, 1), (vec![21], 0));
 }
 
-/// Without limits, 22 million own listings by a looping script made 95 % of all mail look like spam.
+/// Without limits, a looping script with 22 million own listings made 95 % of all mail look like spam.
 #[test]
 fn own_listings_cannot_overfill_the_book() {
     let mut engine = engine();
@@ -148,7 +149,7 @@ fn own_listings_cannot_overfill_the_book() {
     assert!((0..before).all(|at| engine.check(&key(at), 0).kind == Kind::Spam));
 }
 
-/// Without limits, 2.9 million own revocations hid 89 % of the listings.
+/// Without limits, 2.9 million own revocations made 89 % of the listings invisible.
 #[test]
 fn own_revocations_cannot_hide_listings() {
     let mut engine = engine();
@@ -187,8 +188,9 @@ fn a_book_stops_before_its_error_is_ten_times_the_planned_one() {
     assert_eq!((claimed, engine.check(&key(1 << 50), 0).kind), ((1, None), Kind::Unknown), "accepted, but not listed");
 }
 
-/// The load described in `docs/operators/sizing.md`: 10 million DCC requests a day for a week, each with three new
-/// checksums. This needs about 2.5 GiB and a few minutes. Run this test by name after a change of the budget's shares.
+/// Applies the load described in `docs/operators/sizing.md`: 10 million DCC requests a day for a week, each with three
+/// new checksums. This needs about 2.5 GiB and a few minutes. Run this test by name after a change of the budget's
+/// shares.
 #[test]
 #[ignore = "needs 2.5 GiB and takes minutes"]
 fn ten_million_requests_a_day_fit_the_budget_of_the_sizing_page() {
@@ -212,7 +214,7 @@ fn ten_million_requests_a_day_fit_the_budget_of_the_sizing_page() {
     assert!((0..100_000).all(|at| engine.bulk().total(&key((6 << 40) + 300 * at)) >= 1));
 }
 
-/// Claims of a looping script at the default budget: 30 million own listings and 10 million own revocations.
+/// A looping script makes 30 million own reports and 10 million own revocations. The budget is the default.
 #[test]
 #[ignore = "takes a minute"]
 fn a_default_server_survives_forty_million_claims_of_a_looping_script() {
@@ -226,7 +228,10 @@ fn a_default_server_survives_forty_million_claims_of_a_looping_script() {
     let (revoked, _) = claim_many(&mut engine, own, Claim::Revoke, 1 << 41, 10_000_000);
     let found = (0..before).filter(|at| engine.check(&key(*at), 0).kind == Kind::Spam).count();
     let absent = (0..10_000_000).filter(|at| engine.check(&key((1 << 42) + at), 0).kind == Kind::Spam).count();
-    println!("{listed} listed and {revoked} revoked; {found} of {before} found, {absent} of 10,000,000 false hits");
+    println!(
+        "{listed} listed, {revoked} revoked; {found} of {before} earlier listings found; \
+         {absent} false hits in 10,000,000 checks"
+    );
     assert!(found as u64 >= before - before / 1_000 && absent < 100);
     tick(&mut engine, Time(START.0 + Time::DAY));
     let tomorrow = by(engine.now(), Standing::Own, 1);

@@ -1,6 +1,6 @@
 //! A small clearinghouse for tests.
 
-#![allow(dead_code, reason = "every test uses a part of it")]
+#![allow(dead_code, reason = "each test uses only a part of it")]
 
 use bruit_engine::budget::Plan;
 use bruit_engine::event::{By, Event};
@@ -30,7 +30,7 @@ pub(crate) fn engine() -> Engine {
     Engine::new(realm(), plan(), Policy::default(), START)
 }
 
-/// Returns a reporter in a group of its own, and the time of its claim.
+/// Returns a reporter in its own group, and the time of its claim.
 pub(crate) fn by(now: Time, standing: Standing, id: u64) -> By {
     By { now, reporter: Reporter { id, standing, group: id } }
 }
@@ -40,12 +40,12 @@ pub(crate) fn tick(engine: &mut Engine, now: Time) {
     while !matches!(engine.apply(&Event::Tick { now, lines: BEHIND_LINES }), Outcome::Ticked { arrived: true, .. }) {}
 }
 
-/// Returns the fingerprint of a signature given by a number.
+/// Returns the fingerprint of the signature with this number.
 pub(crate) fn fingerprint(signature: u32) -> Fingerprint {
     KEY.fingerprint(&signature.to_le_bytes())
 }
 
-/// Writes a snapshot without interruption.
+/// Returns a snapshot, written without interruption.
 pub(crate) fn snapshot(engine: &mut Engine) -> Vec<u8> {
     let mut bytes = Vec::new();
     engine.begin_snapshot(&mut bytes);

@@ -1,4 +1,4 @@
-//! Spam that copies mail received by the site's people.
+//! Spam campaigns that copy mail received by the site's people.
 
 use bruit_engine::time::Time;
 use rand::RngExt as _;
@@ -16,11 +16,11 @@ const VARIED_SHARE: f64 = 0.05;
 /// The content that a campaign copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Trick {
-    /// Nothing: the campaign has its own text.
+    /// Nothing. The campaign has its own text.
     Nothing,
     /// A brand's logo and name.
     Logo,
-    /// A brand's logo, and a part of the text of its mail. The value is the size of that part in per cent.
+    /// A brand's logo and part of the text of its mail. The value is the size of that part in per cent.
     Template(u32),
     /// The last mail that the recipient received, quoted.
     Thread,
@@ -28,7 +28,7 @@ pub(crate) enum Trick {
     Footer,
     /// The terms of a shop and a person's business card.
     Attachment,
-    /// A sentence in common use; the spam is in an attached file.
+    /// A sentence in common use. The spam is in an attached file.
     StockSentence,
 }
 
@@ -113,7 +113,7 @@ impl Campaign {
             }
         }
         let style = *[QuoteStyle::Marks, QuoteStyle::Original, QuoteStyle::Header].choose(random).expect("some");
-        // Of the campaigns with the same trick, vary every second one.
+        // Every second campaign with the same trick is varied.
         Self { trick, is_varied: number / Trick::ALL.len() % 2 == 1, style, mail }
     }
 
@@ -136,7 +136,7 @@ impl Campaign {
         mail
     }
 
-    /// Returns the times at which the copies are sent: several hundred within one to three days.
+    /// Returns the times at which the copies are sent, within one to three days.
     pub(crate) fn schedule(start: Time, copies: usize, random: &mut ChaCha8Rng) -> Vec<Time> {
         let length = random.random_range(Time::DAY..=3 * Time::DAY);
         (0..copies).map(|_| Time(start.0 + random.random_range(0..length))).collect()
@@ -151,7 +151,7 @@ fn own_text(voice: &Voice, random: &mut ChaCha8Rng) -> Vec<Block> {
     blocks
 }
 
-/// Returns a copy of a mail that keeps a share of its words, at the start and the end, and has a new middle.
+/// Returns a copy of a mail with a new middle. A share of the mail's words is kept at the start and at the end.
 fn copied(blocks: &[Block], share: usize, voice: &Voice, random: &mut ChaCha8Rng) -> Vec<Block> {
     let words = |block: &Block| match block {
         Block::Paragraph(text) | Block::Heading(text) => text.split(' ').count(),

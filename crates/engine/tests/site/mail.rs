@@ -22,7 +22,7 @@ pub(crate) struct Mail {
     pub(crate) form: Form,
     pub(crate) blocks: Vec<Block>,
     pub(crate) files: Vec<File>,
-    /// A text part appended by providers and mailing lists.
+    /// A text part, as appended by providers and mailing lists.
     pub(crate) appended: Option<String>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum Form {
 /// A block of the text.
 #[derive(Clone)]
 pub(crate) enum Block {
-    /// The inline pictures: a logo, a tracking pixel.
+    /// All inline pictures of the message: a logo and a tracking pixel.
     Logo,
     Heading(String),
     Paragraph(String),
@@ -63,7 +63,7 @@ pub(crate) struct Quote {
 /// The quoting style of a mail program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QuoteStyle {
-    /// A line `On …, … wrote:` and quote marks; in HTML, the form used by Gmail.
+    /// A line `On …, … wrote:` and quote marks. In HTML, the form used by Gmail.
     Marks,
     /// `-----Original Message-----` and a header.
     Original,
@@ -123,7 +123,7 @@ impl Mail {
         self.map_text(|text| text.replace(NAME, name).replace(REFERENCE, &reference))
     }
 
-    /// Returns the words of the text, including quotations, for use in a quotation.
+    /// Returns the text with its quotations, as a reply quotes it.
     pub(crate) fn text(&self) -> Vec<String> {
         self.blocks.iter().flat_map(plain_lines).collect()
     }
@@ -241,7 +241,7 @@ fn plain_lines(block: &Block) -> Vec<String> {
     }
 }
 
-/// Formats a date for the field `Date`.
+/// Formats a date for the `Date` field.
 fn rfc5322(at: Time) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

@@ -1,11 +1,11 @@
 //! A mail site simulated for a month, with the code that runs in a server.
 //!
 //! Newsletters, shops and people write to the people of the site. Campaigns copy logos, templates, threads, footers and
-//! files from that mail. People report some of the spam they receive, sometimes good mail by mistake, and revoke some
-//! of the good mail that is called spam. `docs/precision.md` presents the figures and their meaning. To print them:
-//! `cargo test --release -p bruit-engine --test site -- --ignored --nocapture`.
+//! files from that mail. People report some of the spam that they receive, and sometimes good mail by mistake. They
+//! revoke some of the good mail that is called spam. `docs/precision.md` presents the figures and their meaning. To
+//! print them: `cargo test --release -p bruit-engine --test site -- --ignored --nocapture`.
 
-#![expect(clippy::print_stdout, reason = "the figures are what the test is for")]
+#![expect(clippy::print_stdout, reason = "the tests exist to print figures")]
 
 mod campaigns;
 mod mail;
@@ -40,7 +40,7 @@ fn spam_is_caught_and_the_mail_it_copied_is_not() {
     for wrong in &results.wrong {
         let is_expected = match wrong.cause {
             Cause::SameText | Cause::SameSender | Cause::OtherSender => true,
-            // No rule based on the text can distinguish copies this close from the original.
+            // The copies are so close to the original that no rule based on the text can distinguish them.
             Cause::Spam(trick) => matches!(trick, Trick::Template(60 | 80)),
         };
         assert!(is_expected, "{wrong:?}");
@@ -49,7 +49,7 @@ fn spam_is_caught_and_the_mail_it_copied_is_not() {
     let alike = results.campaigns.values().filter(|campaign| !campaign.is_varied);
     let alike = alike.map(|campaign| campaign.after_first).fold(Tally::default(), Tally::plus);
     assert!(alike.received > 100 && alike.share() >= 0.95, "{alike:?}");
-    // In the small setup, a tenth of the reports are mistaken, ten times the share in the full one.
+    // In the small setup, a tenth of the reports are mistaken. This is ten times the share in the full setup.
     let good = results.good.values().copied().fold(Tally::default(), Tally::plus);
     assert!(good.received > 300 && good.share() <= 0.02, "{good:?}");
     println!("{}", table(&[results]));

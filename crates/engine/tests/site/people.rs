@@ -8,7 +8,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use crate::mail::{Block, File, Form, Mail, Quote, QuoteStyle};
 use crate::words::{Language, Voice};
 
-/// Number of firms that people work for. Each adds its own footer.
+/// Number of firms for which people work. Each adds its own footer.
 const FIRMS: usize = 8;
 /// Number of mailbox providers. Each adds its own footer.
 const PROVIDERS: usize = 4;
@@ -131,7 +131,7 @@ impl Thread {
         Self { ends, left, subject, topic: language.on_topic(voice, random), last: None }
     }
 
-    /// Writes the next message from the first person to the second, and swaps the two.
+    /// Writes the next message from the first person to the second, then swaps the two.
     pub(crate) fn next(&mut self, at: Time, people: &[Person], random: &mut ChaCha8Rng) -> Mail {
         let writer = &people[self.ends[0]];
         let mut files = Vec::new();
@@ -171,7 +171,7 @@ impl Thread {
     }
 }
 
-/// Returns a message as it is quoted in a reply.
+/// Returns the quotation of a message for a reply.
 pub(crate) fn quote_of(mail: &Mail, date: Time) -> Quote {
     let (from, subject) = (mail.from.clone(), mail.subject.clone());
     Quote { style: QuoteStyle::Marks, from, subject, date, text: mail.text() }

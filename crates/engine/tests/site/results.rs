@@ -1,4 +1,4 @@
-//! Results of a run: good mail that was called spam, by kind and cause, and spam that was caught.
+//! The results of a run: good mail that was called spam, by kind and cause, and spam that was caught.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -26,16 +26,16 @@ pub(crate) struct Tally {
     pub(crate) suspected: u64,
 }
 
-/// The cause of a good message being called spam.
+/// The reason why a good message was called spam.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cause {
     /// A mistaken report of the same text, in another copy of the issue.
     SameText,
-    /// A mistaken report of another mail of the same sender.
+    /// A mistaken report of another message of the same kind from the same sender.
     SameSender,
-    /// A mistaken report of another sender's mail.
+    /// A mistaken report of other mail: from another sender, or of another kind.
     OtherSender,
-    /// A correct report of spam that copied from the message.
+    /// A correct report of spam.
     Spam(Trick),
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Wrong {
     pub(crate) people: usize,
 }
 
-/// The period of wrong verdicts caused by one report.
+/// The period of wrong verdicts caused by reports of one message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WrongListing {
     first: Time,
@@ -70,7 +70,7 @@ pub(crate) struct CampaignTally {
     reporters: BTreeSet<usize>,
 }
 
-/// The messages reported under a claimed signature or text, and the reporters.
+/// The messages that were reported under one fingerprint, and the reporters.
 #[derive(Default)]
 struct Reported {
     messages: Vec<(Truth, usize, u64)>,
@@ -84,7 +84,7 @@ pub(crate) struct Results {
     pub(crate) wrong: Vec<Wrong>,
     listings: BTreeMap<(Truth, usize, u64), WrongListing>,
     pub(crate) campaigns: BTreeMap<usize, CampaignTally>,
-    /// Number of reports that people intended to make, including those of messages already in the spam folder.
+    /// Number of reports that people intended to make, including reports of messages already in the spam folder.
     pub(crate) meant: u64,
     pub(crate) reports: u64,
     pub(crate) mistaken: u64,
@@ -107,7 +107,7 @@ impl Tally {
         }
     }
 
-    /// Returns the share of messages that was called spam.
+    /// Returns the share of messages that were called spam.
     pub(crate) fn share(&self) -> f64 {
         self.spam as f64 / self.received.max(1) as f64
     }
@@ -122,8 +122,8 @@ impl Cause {
     fn name(self) -> String {
         match self {
             Self::SameText => "mistaken report of the same text".into(),
-            Self::SameSender => "mistaken report of other mail of the sender".into(),
-            Self::OtherSender => "mistaken report of another sender's mail".into(),
+            Self::SameSender => "mistaken report of other mail from the sender".into(),
+            Self::OtherSender => "mistaken report of other mail".into(),
             Self::Spam(trick) => format!("spam that copies: {}", trick.name()),
         }
     }
@@ -227,7 +227,7 @@ fn cause(received: &Received, &(truth, sender, text): &(Truth, usize, u64)) -> C
     }
 }
 
-/// Formats the results of some runs as rows of a table.
+/// Formats the results of several runs as rows of a table.
 pub(crate) fn table(runs: &[Results]) -> String {
     let mut rows = Vec::new();
     let sum = |of: &dyn Fn(&Results) -> u64| runs.iter().map(of).sum::<u64>();
@@ -240,11 +240,14 @@ pub(crate) fn table(runs: &[Results]) -> String {
         ));
     }
     rows.extend(causes(runs));
-    rows.push(("wrong listings: how many, lasted".into(), durations(runs)));
+    rows.push(("wrong listings: number and duration".into(), durations(runs)));
     rows.push(("confidence of wrong verdicts".into(), confidences(runs)));
     let claims =
         [sum(&|run| run.meant), sum(&|run| run.reports), sum(&|run| run.mistaken), sum(&|run| run.revocations)];
-    rows.push(("reports meant, made, mistaken; revocations".into(), claims.map(|count| count.to_string()).join(", ")));
+    rows.push((
+        "reports: intended, made, mistaken; revocations".into(),
+        claims.map(|count| count.to_string()).join(", "),
+    ));
     rows.extend(caught(runs));
     rows.iter().map(|(what, value)| format!("| {what} | {value} |\n")).collect()
 }
@@ -275,7 +278,7 @@ fn confidences(runs: &[Results]) -> String {
     let count = |range: std::ops::Range<u8>| all.iter().filter(|wrong| range.contains(&wrong.confidence)).count();
     let sure_of_one = all.iter().filter(|wrong| wrong.people == 1 && wrong.confidence >= 90).count();
     format!(
-        "below 70: {}, 70-79: {}, 80-89: {}, 90 and more: {}; of one person's report at 90 and more: {sure_of_one}",
+        "below 70: {}, 70-79: {}, 80-89: {}, 90 and more: {}; 90 and more after one person's report: {sure_of_one}",
         count(0..70),
         count(70..80),
         count(80..90),
@@ -297,13 +300,16 @@ fn caught(runs: &[Results]) -> Vec<(String, String)> {
         cells.map(total).join(" \\| ")
     };
     let mut rows = vec![
-        ("spam: called spam + suspected; after the first report; after enough".to_owned(), sum(&|_| true)),
-        ("- copies alike".to_owned(), sum(&|one| !one.is_varied)),
+        (
+            "spam, called spam + suspected: in total, after the first report, after enough reports".to_owned(),
+            sum(&|_| true),
+        ),
+        ("- copies not varied".to_owned(), sum(&|one| !one.is_varied)),
         ("- copies varied".to_owned(), sum(&|one| one.is_varied)),
     ];
     for trick in Trick::ALL {
         for is_varied in [false, true] {
-            let name = format!("- copies {}{}", trick.name(), if is_varied { ", varied" } else { "" });
+            let name = format!("- spam that copies: {}{}", trick.name(), if is_varied { ", varied" } else { "" });
             rows.push((name, sum(&|one| one.trick == trick && one.is_varied == is_varied)));
         }
     }

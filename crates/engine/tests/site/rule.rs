@@ -17,7 +17,7 @@ pub(crate) struct Judged {
     pub(crate) is_spam: bool,
     pub(crate) is_suspected: bool,
     pub(crate) confidence: u8,
-    /// Deciding evidence: the name of the scheme and the claimed fingerprint.
+    /// The deciding evidence: its scheme's name and its claimed fingerprint.
     pub(crate) decided: Option<(&'static str, Fingerprint)>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn check(engine: &Engine, message: &[u8], scratch: &mut CheckScratch)
     }
 }
 
-/// Returns the events of a claim about a message.
+/// Returns the events for a claim about a message.
 pub(crate) fn claim(engine: &Engine, message: &[u8], claim: Claim, by: By) -> Vec<Event> {
     let wanted = Wanted { url: false, dcc: false, ..Wanted::ALL };
     let mut signed = signed(message, &wanted);

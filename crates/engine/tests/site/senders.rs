@@ -10,9 +10,9 @@ use crate::words::{Language, Voice, capital};
 
 /// Number of firms that send mail for other firms and add a footer to it.
 const PROVIDERS: usize = 5;
-/// Kinds of a shop's mail: order, parcel, password, statement.
+/// Subjects of a shop's mail, one for each kind.
 const TRANSACTIONS: [&str; 4] = ["Your order", "Your parcel", "Your new password", "Your statement"];
-/// Probability that a customer of a shop receives a mail on a day.
+/// Probability that a customer of a shop receives a mail on a given day.
 const TRANSACTION_DAILY: f64 = 0.1;
 
 /// A newsletter or a shop.
@@ -28,10 +28,10 @@ pub(crate) struct Sender {
     appended: Option<String>,
     /// Terms that a shop attaches to its orders.
     terms: File,
-    /// Texts above and below the figures in each kind of a shop's mail. Empty for a newsletter.
+    /// For each kind of a shop's mail, the texts above and below the figures. Empty for a newsletter.
     transactions: Vec<[String; 2]>,
     pub(crate) readers: Vec<usize>,
-    /// Days between two issues.
+    /// Number of days between two issues.
     period: u64,
     /// Number of seconds within which an issue is sent to all readers.
     pub(crate) spread: u64,
@@ -57,7 +57,7 @@ fn sender(at: usize, people: usize, providers: &[String], language: &Language, r
     let is_shop = at % 2 == 1;
     let form = [Form::Html, Form::Both, Form::Plain][at / 2 % 3];
     let logo = File::new("logo.png", "image/png", random.random_range(400..3_000), random).inline();
-    // The tracking pixel is the same in all programs.
+    // All mail programs use the same tracking pixel.
     let pixel =
         File { name: "pixel.gif".into(), media: "image/gif", is_inline: true, bytes: b"GIF89a\x01\0\x01\0;".into() };
     let pictures = if form == Form::Plain { vec![] } else { vec![logo, pixel] };
@@ -108,18 +108,18 @@ impl Sender {
         !self.transactions.is_empty()
     }
 
-    /// Returns true if an issue is sent on a day.
+    /// Returns true if an issue is sent on this day.
     pub(crate) fn sends_on(&self, day: u64) -> bool {
         !self.is_shop() && (day + self.readers.len() as u64).is_multiple_of(self.period)
     }
 
-    /// Returns the customers who receive a mail on a day.
+    /// Returns the customers who receive a mail on this day.
     pub(crate) fn customers_of_day(&self, random: &mut ChaCha8Rng) -> Vec<usize> {
         let customers = self.readers.iter().filter(|_| self.is_shop() && random.random_bool(TRANSACTION_DAILY));
         customers.copied().collect()
     }
 
-    /// Returns an issue of a newsletter, the same for all readers.
+    /// Returns an issue of a newsletter. It is the same for all readers.
     pub(crate) fn issue(&self, language: &Language, random: &mut ChaCha8Rng) -> Mail {
         let mut body = vec![Block::Paragraph(format!("Dear {NAME},"))];
         let voice = language.on_topic(&self.voice, random);

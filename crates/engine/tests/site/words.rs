@@ -1,4 +1,4 @@
-//! Text in an invented language. It has so many words that two senders rarely share a phrase.
+//! Text in an invented language, which has so many words that two senders rarely share a phrase.
 
 use rand::rngs::ChaCha8Rng;
 use rand::seq::{IndexedRandom as _, SliceRandom as _};
@@ -25,7 +25,7 @@ pub(crate) struct Language {
     words: Vec<String>,
 }
 
-/// The words used by a sender, the most frequent first.
+/// The words used by a sender, most frequent first.
 #[derive(Clone)]
 pub(crate) struct Voice {
     words: Vec<String>,
@@ -67,7 +67,7 @@ impl Language {
         &self.words[((at * WORDS as f64) as usize).min(WORDS - 1)]
     }
 
-    /// Returns a capitalised word, as the name of a person, firm or product.
+    /// Returns a capitalised word, for use as the name of a person, firm or product.
     pub(crate) fn name(&self, random: &mut ChaCha8Rng) -> String {
         capital(self.word(random))
     }

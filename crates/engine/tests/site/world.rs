@@ -1,7 +1,7 @@
 //! A month at one site: mail arrives and is judged; people report and revoke.
 //!
-//! The mail and people's intended reactions are drawn from the seed and do not depend on the verdicts, so two rules can
-//! be compared on the same mail.
+//! The seed determines the mail and people's intended reactions, regardless of the verdicts. So two rules can be
+//! compared on the same mail.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -24,19 +24,19 @@ use crate::rule;
 use crate::senders::{Sender, senders};
 use crate::words::Language;
 
-/// Probability that a person reports spam that reached the inbox, followed by the delay of the report.
+/// Probability that a person reports spam in the inbox. The next two constants bound the delay of the report.
 const REPORT_RATE: f64 = 0.1;
 const REPORT_DELAY_MIN: u64 = 5 * Time::MINUTE;
 const REPORT_DELAY_MAX: u64 = 12 * Time::HOUR;
 /// Probability that a person notices that good mail was called spam and revokes it, within a day.
 const REVOKE_RATE: f64 = 0.3;
-/// Number of recent good messages. A mistaken report is about one of them.
+/// Number of recent good messages from which a mistaken report chooses.
 const RECENT: usize = 1_000;
 /// Probability that a recipient of spam forwards it to a colleague.
 const FORWARD_RATE: f64 = 0.02;
 /// Conversations that each person starts per day.
 const THREADS_DAILY: f64 = 0.3;
-/// Group of all people of the site, who use one token.
+/// The group of all people of the site, who use one token.
 const SITE_GROUP: u64 = 1;
 /// Memory budget of the server.
 const BUDGET: u64 = 64 << 20;
@@ -53,7 +53,7 @@ pub(crate) struct Setup {
     pub(crate) campaigns: usize,
     /// Range of the number of copies of each campaign.
     pub(crate) copies: std::ops::Range<usize>,
-    /// Share of people's intended reports that are about a good message.
+    /// Share of intended reports that are about a good message.
     pub(crate) mistaken_share: f64,
     pub(crate) own_reports_needed: u32,
 }
@@ -121,11 +121,11 @@ struct Site {
     campaigns: Vec<Campaign>,
     engine: Engine,
     scratch: CheckScratch,
-    /// Scheduled actions, in the order of time.
+    /// Scheduled actions, in order of time.
     actions: BTreeMap<(Time, u64), Action>,
     scheduled: u64,
     texts: u64,
-    /// Last issue of each newsletter, and the last message that each person received from another.
+    /// The last issue of each newsletter, and the last message that each person received from another person.
     issues: Vec<Option<Rc<Mail>>>,
     last: Vec<Option<Quote>>,
     recent: VecDeque<Rc<Received>>,
@@ -142,7 +142,7 @@ impl Site {
         let realm =
             Realm::new(key, Realm::SPAM_EPOCH_SECONDS, Realm::BULK_EPOCH_SECONDS, plan.sizes).expect("usual epochs");
         let language = Language::new(seed);
-        // A third of all people work elsewhere and only write to the people of the site.
+        // A third of all people work elsewhere. They only write to the people of the site.
         let people = people(setup.people * 3 / 2, &language, seed);
         let mut site = Self {
             engine: Engine::new(realm, plan, Policy { own_reports_needed, ..Policy::default() }, START),
@@ -204,7 +204,7 @@ impl Site {
             let thread = Thread::new([first, second], &self.people, &self.language, random);
             self.schedule(at, Action::Converse(Box::new(thread)));
         }
-        // No campaign starts on the first day, when there is no mail to copy, or on the last two days, when too little
+        // No campaign starts on the first day, when there is no mail to copy, nor on the last two days, when too little
         // time is left.
         let last_day = self.setup.days.saturating_sub(2).max(2);
         let until = |day: u64| self.setup.campaigns as u64 * day.saturating_sub(1).min(last_day - 1) / (last_day - 1);

@@ -1,10 +1,10 @@
-//! Attacks on the trust scheme, simulated with the code that runs in a server.
+//! Attacks on the trust rules, simulated with the code that runs in a server.
 //!
 //! Each run has 200 honest groups, 5 traps and 10 pinned peers, and lasts 45 days. The last 15 days are scored. The
 //! seeds are 1 to 4. `docs/trust.md` presents the figures and their meaning. To print them: `cargo nextest run -p
 //! bruit-engine --test trust --no-capture`.
 
-#![expect(clippy::print_stdout, reason = "the figures are what the test is for")]
+#![expect(clippy::print_stdout, reason = "the tests exist to print figures")]
 
 mod rivals;
 mod run;
@@ -43,7 +43,7 @@ const fn attack(name: &'static str, identities: usize, groups: usize, farmed: bo
     Attack { name, identities, groups, farmed, aim, ham_reach: Reach::Narrow }
 }
 
-/// Returns the figures of an attack, one per seed.
+/// Returns the figures of an attack, one set per seed.
 fn figures(attack: &Attack) -> Vec<Figures> {
     let run = |seed| Run::new(&Traffic::new(seed, attack)).play(|_, _| {}).clone();
     std::thread::scope(|scope| {
@@ -93,7 +93,7 @@ fn at_most_one_in_a_hundred_popular_newsletters_is_listed() {
         let hours = figures.iter().flat_map(|figures| figures.false_hours.iter().copied()).collect::<Vec<_>>();
         let forever = figures.iter().map(|figures| figures.false_forever).sum::<u64>();
         println!(
-            "false listings taken off: {}, after hours (median) {:.1}; not: {forever}",
+            "wrong listings revoked: {}, after {:.1} h (median); never revoked: {forever}",
             hours.len(),
             median(hours)
         );
@@ -143,7 +143,7 @@ fn trust_by_echoing_takes_days() {
         weights.push(attackers.iter().map(weight).sum::<f64>() / attackers.len() as f64);
     });
     let gained = [1, 3, 4, 5, 7, 10, 15, 30].map(|day| format!("day {day}: {:.2}", weights[day])).join(", ");
-    println!("mean weight of 100 that echo: {gained}; two weeks into the attack: {:.2}", weights[44]);
+    println!("mean weight of 100 farmed identities: {gained}; two weeks into the attack: {:.2}", weights[44]);
     assert_eq!(weights[2], 0.0, "no claim is settled earlier");
     assert!(weights[44] < weights[30]);
 }
@@ -171,14 +171,15 @@ fn a_single_mistake_is_forgiven_within_days() {
     }
     let (least, most) = range(days.iter().copied());
     println!(
-        "{} sites, days until a mistake is forgiven: {least} to {most}, median {}",
+        "days until a mistake is forgiven ({} sites): {least} to {most}, median {}",
         days.len(),
         median(days.clone())
     );
     assert!(median(days) <= 14.0);
 }
 
-/// Returns the number of days from the settlement of a mistake until the weight is back at 90 % of its earlier value.
+/// Returns the number of days from the settlement of a mistake until the weight has recovered to 90 % of its earlier
+/// value.
 fn days_to_forgive(weights: &[f64]) -> f64 {
     let fell = weights.iter().position(|&weight| weight < 0.9 * weights[0]).unwrap_or_default();
     let back = weights.iter().skip(fell).position(|&weight| weight >= 0.9 * weights[0]);
@@ -199,7 +200,7 @@ fn a_flood_of_strangers_evicts_only_strangers() {
     let flood = honest..honest + 100 * room;
     let refused = flood.clone().filter(|&item| claim(item, Standing::Stranger, item).is_err()).count();
     let kept = (0..honest).filter(|&item| trust.assess(&fingerprint(item as u32)).is_some()).count() as u64;
-    println!("{} strangers, {refused} refused: {kept} of {honest} entries of accounts kept", flood.end - flood.start);
+    println!("{} strangers, {refused} refused; {kept} of {honest} entries of accounts kept", flood.end - flood.start);
     assert_eq!(kept, honest);
     let busy = Reporter { id: 7, standing: Standing::Stranger, group: 7 };
     let quota = u64::from(trust.policy().stranger_inserts_daily);

@@ -1,12 +1,12 @@
-//! Alternative rules for comparison.
+//! Other rules, for comparison.
 
 use std::collections::HashMap;
 
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Reporter};
 
-/// The kind of rule that Pyzor and rspamd use: an item is listed when reports minus revocations reach a threshold,
-/// regardless of the reporters.
+/// A counting rule, as in Pyzor and rspamd: an item is listed when the number of reports minus revocations reaches a
+/// threshold, regardless of the reporters.
 pub(crate) struct Counting {
     threshold: i64,
     counts: Vec<i64>,
@@ -26,14 +26,14 @@ impl Counting {
     }
 }
 
-/// A rule with the same log-odds weights and one voice per group, but without anchors in the decision and without caps:
-/// the majority is assumed to be right. Anchors have the same prior as in our scheme, because trust needs a starting
-/// point.
+/// A rule that assumes the majority to be right. Log-odds weights and one voice per group are as in Bruit's rules, but
+/// anchors have no part in the decision, and nothing is capped. Anchors have the same prior as in Bruit's rules,
+/// because trust needs a starting point.
 pub(crate) struct Flat {
     items: Vec<FlatItem>,
-    /// By reporter: right and wrong claims, credits of the day, and the day.
+    /// For each reporter: right and wrong claims, the credits of one day, and that day.
     reporters: HashMap<u64, (f64, f64, f64, u64)>,
-    /// Items to settle, in the order of their first claims.
+    /// Items to settle, in order of their first claims.
     due: std::collections::VecDeque<(Time, u32)>,
 }
 
@@ -52,7 +52,7 @@ impl FlatItem {
 
     fn add_up(&mut self) {
         let mut voices = self.votes.iter().map(|vote| (vote.3, vote.1, vote.2)).collect::<Vec<_>>();
-        // The heaviest voice of a group comes first and is kept.
+        // Only the heaviest voice of a group is kept. It comes first.
         voices.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(b.2.total_cmp(&a.2)));
         voices.dedup_by_key(|voice| (voice.0, voice.1));
         let side = |claim| voices.iter().filter(move |voice| voice.0 == claim && voice.2 > 0.0);

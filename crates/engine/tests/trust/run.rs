@@ -1,4 +1,4 @@
-//! One run: applies all claims of the traffic to the scheme and its alternatives, and records the results.
+//! A run applies all claims of the traffic to Bruit's rules and to other rules, and records the results.
 
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Change, Claim, Level, Listing, Policy, Trust};
@@ -7,13 +7,13 @@ use bruit_filters::Fingerprint;
 use crate::rivals::{Counting, Flat};
 use crate::traffic::{Event, HONEST, Kind, SCORED_FROM_DAY, Traffic};
 
-/// Memory for the tables, several times as much as the traffic needs.
+/// Memory for the tables. It is several times as much as the traffic needs.
 const BYTES: u64 = 64 << 20;
 
 /// The compared rules, in the order of the printed table.
 pub(crate) const RULES: [&str; 5] = ["count >= 5", "weight >= 20", "flat", "BLOCK", "SUSPECT"];
 
-/// The scheme, its books, and its alternatives.
+/// Bruit's rules and books, and the other rules.
 pub(crate) struct Run<'a> {
     pub(crate) traffic: &'a Traffic,
     pub(crate) trust: Trust,
@@ -31,16 +31,16 @@ pub(crate) struct Run<'a> {
 pub(crate) struct Figures {
     /// Number of scored honest reports of spam.
     pub(crate) reports: u64,
-    /// Number of these reports that a check would have made unnecessary.
+    /// For each rule, the number of these reports that a check would have made unnecessary.
     pub(crate) covered: [u64; RULES.len()],
     /// Numbers of scored items of each kind, and of those that were ever listed.
     pub(crate) ham: u64,
     pub(crate) ham_listed: [u64; RULES.len()],
     pub(crate) targets: u64,
     pub(crate) targets_listed: [u64; RULES.len()],
-    /// Hours from listing to revocation, for ham and targets.
+    /// Hours from listing to revocation of ham and targets.
     pub(crate) false_hours: Vec<f64>,
-    /// Number of ham and targets that were listed and never revoked.
+    /// Number of ham items and targets that were listed and never revoked.
     pub(crate) false_forever: u64,
     /// Hours from the start of a campaign to its listing.
     pub(crate) hours_to_list: Vec<f64>,
@@ -144,7 +144,7 @@ impl<'a> Run<'a> {
         self.flat.claim(event.at, reporter, event.item, event.claim);
     }
 
-    /// Returns, for each rule, true if it currently lists an item.
+    /// Returns, for each rule, whether it currently lists an item.
     fn listed(&self, item: u32) -> [bool; RULES.len()] {
         let book = self.books[item as usize];
         let block = book.listed && !book.revoked;

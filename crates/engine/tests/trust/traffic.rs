@@ -1,10 +1,10 @@
-//! Claims of honest sites and of attackers, and their times.
+//! The claims of honest sites and of attackers, and their times.
 //!
-//! The numbers of sites, days, misreports and targets are those of an earlier study of the scheme, which used another
-//! implementation. Parameters that the study does not give are chosen here. The Pareto distribution of campaign sizes
-//! is chosen so that the two counting rules, which do not depend on our scheme, catch the same share as in that study
-//! (53 % and 15 %). The reach of bulk ham is chosen so that the same share of it is suspect as in the study (0.3 to 1.3
-//! %), with two harder distributions as alternatives. The sizes of anchors, delays and volumes are plausible values.
+//! The numbers of sites, days, misreports and targets are those of an earlier study of the trust rules, which used
+//! another implementation. Parameters that the study does not give are chosen here. With the chosen Pareto distribution
+//! of campaign sizes, the two counting rules, which do not depend on trust, catch the same share as in the study (53 %
+//! and 15 %). With the chosen reach of bulk ham, the same share of it is suspect as in the study (0.3 to 1.3 %). Two
+//! harder distributions are alternatives. The sizes of anchors, delays and volumes are plausible values.
 
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Reporter, Standing};
@@ -27,10 +27,9 @@ pub(crate) const CAMPAIGNS_DAILY: usize = 200;
 pub(crate) const REACH_SHAPE: f64 = 1.8;
 pub(crate) const REACH_MIN: f64 = 5.0;
 pub(crate) const DELAY_MEAN: f64 = 8.0 * Time::HOUR as f64;
-/// Factor by which pinned peers and traps receive more campaigns than an ordinary site, because operators pin large
-/// sites.
+/// Size of a pinned peer or trap, where an ordinary site has size 1. Operators pin large sites.
 pub(crate) const ANCHOR_SIZE: f64 = 3.0;
-/// Receivers of bulk ham revoke it as often as they misreport it.
+/// Sites that receive bulk ham revoke it as often as they misreport it.
 pub(crate) const HAM_DAILY: usize = CAMPAIGNS_DAILY;
 pub(crate) const REVOKE_RATE: f64 = 0.02;
 /// Number of campaigns that a farmer echoes per day, each within a day of its start. It is four times the number that
@@ -39,7 +38,7 @@ pub(crate) const ECHOES_DAILY: usize = 20;
 /// Maximum delay of an attacker's claim after the start of a target or campaign.
 pub(crate) const ATTACK_SPREAD: u64 = 2 * Time::HOUR;
 
-/// First second of the simulation, an arbitrary value.
+/// First second of the simulation. The value is arbitrary.
 const START: u64 = 20_000 * Time::DAY;
 
 /// The kind of an item.
@@ -67,7 +66,7 @@ pub(crate) struct Event {
     pub(crate) claim: Claim,
 }
 
-/// The number of sites that bulk ham reaches.
+/// The distribution of the number of sites that bulk ham reaches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// 5 to 10 sites.
@@ -93,7 +92,7 @@ impl Reach {
 pub(crate) enum Aim {
     /// List items that are not spam.
     List,
-    /// List newsletters that many honest sites receive and some of them misreport.
+    /// List newsletters that many honest sites receive, and that some of them misreport.
     ListWide,
     /// Revoke every campaign.
     Revoke,
@@ -109,11 +108,11 @@ pub(crate) struct Attack {
     /// True if the identities echoed other reporters for the thirty days before the attack.
     pub(crate) farmed: bool,
     pub(crate) aim: Aim,
-    /// Reach of the bulk ham that is not a target of the attack.
+    /// Reach of bulk ham that is not a target of the attack.
     pub(crate) ham_reach: Reach,
 }
 
-/// All items of a run, and its claims in the order of time.
+/// All items of a run, and its claims in order of time.
 pub(crate) struct Traffic {
     pub(crate) reporters: Vec<Reporter>,
     pub(crate) items: Vec<Item>,
@@ -139,7 +138,7 @@ impl Traffic {
         traffic
     }
 
-    /// Makes each of these honest sites misreport an item of its own, which the first two pinned peers revoke.
+    /// Makes each of these honest sites misreport a different item, which the first two pinned peers revoke.
     pub(crate) fn add_mistakes(&mut self, sites: std::ops::Range<u32>, day: u64) {
         for who in sites {
             let (item, at) = (self.items.len() as u32, day_start(day));
@@ -237,7 +236,7 @@ impl Traffic {
     }
 }
 
-/// Returns one reporter per site, each in a group of its own.
+/// Returns one reporter per site, each in its own group.
 fn honest_reporters() -> Vec<Reporter> {
     let standing = |number| match number {
         0..HONEST => Standing::Account,
@@ -248,7 +247,7 @@ fn honest_reporters() -> Vec<Reporter> {
     sites.map(|number| Reporter { id: number as u64, standing: standing(number), group: number as u64 }).collect()
 }
 
-/// Draws distinct sites, weighted by size.
+/// Draws distinct sites with probabilities weighted by size.
 fn receivers(reach: usize, random: &mut ChaCha8Rng) -> Vec<u32> {
     let sites = HONEST + PINNED + TRAPS;
     let size = |site| if site < HONEST { 1.0 } else { ANCHOR_SIZE };
