@@ -1,8 +1,9 @@
-//! Ageing of the rings of a book. They age together, one generation at a time, and are cleared a few lines at a time.
+//! Ageing of a book's rings. They age together, one generation at a time. Expired lanes are cleared a few lines at a
+//! time.
 //!
-//! A ring has eight lanes, and seven are live. The eighth is reserved for the next epoch: lookups ignore it as soon as
-//! the current epoch begins, and it is cleared during that epoch. So a signature is found for at least six and at most
-//! seven epochs, no step takes long, and nothing remains to be cleared when an epoch ends.
+//! A ring has eight lanes, of which seven are live. When an epoch begins, lookups stop using the oldest lane. It is
+//! cleared in small steps during that epoch, so it is ready when the next one begins, and no step takes long. A
+//! signature is found for six to seven epochs.
 
 use bruit_filters::ring::{CountsRing, MembershipRing, NotLive, StagedRing};
 
@@ -20,19 +21,19 @@ pub(crate) trait Ring {
     fn advance(&mut self);
     /// Starts a later epoch; the ring must be clear.
     fn begin_epoch(&mut self, epoch: u64);
-    /// Clears at most `lines` more lines of the oldest generation. Returns true if all its lines are clear.
+    /// Clears up to `lines` more lines of the expired generation. Returns true if all its lines are clear.
     fn expire(&mut self, lines: usize) -> bool;
     /// Returns true if all generations are empty.
     fn is_clear(&self) -> bool;
-    /// Returns the number of keys in the generation of a live epoch, estimated from its fill level.
+    /// Returns the number of keys in a live epoch's generation, estimated from its fill level.
     fn load(&self, epoch: u64) -> u64;
-    /// Returns the number of keys in the generation of a live epoch that are copies made when the ring grew.
+    /// Returns how many keys in a live epoch's generation are copies made when the ring grew.
     fn copied(&self, epoch: u64) -> u64;
-    /// Returns the estimated number of keys in the generation of a live epoch, without copies.
+    /// Returns the estimated number of keys in a live epoch's generation, without copies.
     fn keys(&self, epoch: u64) -> u64 {
         self.load(epoch).saturating_sub(self.copied(epoch))
     }
-    /// Returns the number of counts above 15 in the current generation and their maximum number, or `None` if the ring
+    /// Returns the number of counts above 15 in the current generation, and the maximum. Returns `None` if the ring
     /// does not count.
     fn records(&self) -> Option<(usize, usize)>;
     /// Returns the expected error rate over the window.
@@ -93,7 +94,7 @@ rings! {
     CountsRing: |ring: &Self, epoch| Self::keys(ring, epoch).unwrap_or(0), |ring: &Self| ring.records(ring.epoch()).ok();
 }
 
-/// Rounds an estimated number of keys; 0 for a generation that is not live.
+/// Rounds an estimated number of keys. Returns 0 for a generation that is not live.
 fn rounded(keys: Result<f64, NotLive>) -> u64 {
     keys.unwrap_or(0.0).round() as u64
 }
@@ -119,7 +120,7 @@ pub struct EndedGeneration {
 }
 
 impl EndedGeneration {
-    /// Returns the generation of a ring that the next epoch will end, or `None` if it is empty.
+    /// Returns the generation of a ring that ends when the next epoch begins, or `None` if it is empty.
     pub(crate) fn next(name: &'static str, ring: &dyn Ring) -> Option<Self> {
         let epoch = (ring.epoch() + 1).checked_sub(LIVE_GENERATIONS)?;
         let signatures = ring.keys(epoch);
@@ -128,7 +129,7 @@ impl EndedGeneration {
 }
 
 /// Advances rings that are in the same epoch by at most one epoch towards `epoch`, if the next lane of each is clear.
-/// Clears at most `lines` lines of each ring. Empty rings jump to `epoch` at once: after a clock was wrong by decades,
+/// Clears at most `lines` lines of each ring. Empty rings jump to `epoch` at once. If the clock was wrong by decades,
 /// advancing one epoch at a time would take thousands of steps.
 pub(crate) fn turn(rings: &mut [&mut dyn Ring], epoch: u64, lines: usize) -> TurnResult {
     let clear = rings.iter_mut().map(|ring| ring.expire(lines)).filter(|is_clear| *is_clear).count();
@@ -142,7 +143,7 @@ pub(crate) fn turn(rings: &mut [&mut dyn Ring], epoch: u64, lines: usize) -> Tur
     TurnResult { advanced, arrived: rings.iter().all(|ring| ring.epoch() >= epoch) }
 }
 
-/// Excludes the oldest generation from all lookups, even in rings that were just created.
+/// Excludes the oldest generation from all lookups. New rings need this, too.
 pub(crate) fn retire_oldest(rings: &mut [&mut dyn Ring]) {
     rings.iter_mut().for_each(|ring| {
         ring.expire(1);

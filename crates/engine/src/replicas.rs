@@ -1,12 +1,12 @@
 //! An index of reported texts that recognises near replicas of them.
 //!
 //! A report stores at most [`STORED_MAX`] features as slots of 30 bits in an [`OwnerTable`], and a record of 24 bytes.
-//! A check looks up every feature of its message and counts the votes per report; [`Stored`] decides how many votes are
-//! required. Neither the text nor whole features are stored, only the text's fingerprint, which identifies it in the
-//! books.
+//! A check looks up every feature of its message and counts the votes for each report. [`Stored`] decides how many
+//! votes a report needs. Neither the text nor whole features are stored, only the text's fingerprint, which identifies
+//! it in the books.
 //!
-//! The paper's two filters are applied to features: features seen in two good messages, or in one revoked message, do
-//! not count. They are not stored, and those already stored no longer vote.
+//! Features seen in two good messages, or in one revoked message, do not count. They are not stored, and those already
+//! stored no longer vote. This applies the paper's two filters to features.
 //!
 //! ```
 //! use bruit_engine::replicas::{Replicas, Scratch};
@@ -46,42 +46,42 @@ pub(crate) use good::sum;
 use crate::budget::multiple;
 use crate::engine::resize::{StructurePreview, preview_lines};
 
-/// Maximum number of features that a check looks up: the ones with the lowest fingerprints. Only in a message about 150
-/// times as long as a reported text can this limit hide the text.
+/// Maximum number of features that a check looks up: the ones with the lowest fingerprints. This limit can hide a
+/// reported text only in a message about 150 times as long.
 pub const CHECKED_MAX: usize = 8_192;
 
-/// Minimum number of reports in an index. A feature that was never reported still matches slots by chance (0.13 on
-/// average in a full table), and each of these slots votes for its owner. With this many reports, such votes are rare:
-/// one per report on average for the longest message, and 0.04 for an ordinary one (300 features).
+/// Minimum number of reports in an index. A feature that was never reported still matches slots by chance (0.13 slots
+/// on average in a full table), and each of these slots votes for its owner. With this many reports, such votes are
+/// rare: on average, a report gets one from the longest message and 0.04 from an ordinary message (300 features).
 pub const REPORTS_MIN: u64 = 1_024;
 
-/// Maximum memory for a report: 48 slots of 30 bits in lines filled to 95 %, a record, and the fingerprint of the whole
-/// text in a hash map.
+/// Maximum memory for a report. It consists of 48 slots of 30 bits in lines filled to 95 %, a record, and the
+/// fingerprint of the whole text in a hash map.
 const BYTES_PER_REPORT: u64 = 190 + size_of::<TextRecord>() as u64 + 2 * (WHOLE_BYTES as u64 + 1);
 
-/// A text is a template if at least this share of its features, in per cent, is known from good mail.
+/// Minimum share, in per cent, of a template's features that are known from good mail.
 const TEMPLATE_PERCENT_MIN: usize = 40;
 
 const WHOLE_BYTES: usize = size_of::<(Fingerprint, Owner)>();
 
 const _: () = assert!(PARTS == QUARTERS, "a slot stores the quarter of its feature");
 
-/// An index of the reports of a realm, searched for near replicas.
+/// An index of reported texts, in which checks find near replicas.
 #[derive(Debug)]
 pub struct Replicas {
     key: FingerprintKey,
     table: OwnerTable,
     /// Records by report number, starting with the oldest live report.
     records: VecDeque<TextRecord>,
-    /// Maximum number of records.
+    /// Maximum number of records in the index.
     records_max: usize,
-    /// Number of slots in the table used by live reports.
+    /// Number of table slots used by live reports.
     stored: u64,
-    /// Reports with too few features for a vote, by the fingerprint of their whole text.
+    /// Reports with too few features to be found by votes, keyed by the fingerprint of the whole text.
     wholes: HashMap<Fingerprint, Owner>,
     /// Features that do not count.
     good: Good,
-    /// Live generations, oldest first: epoch, and number of the first report.
+    /// Live generations, oldest first. For each, its epoch and the number of its first report.
     generations: VecDeque<(u64, u64)>,
 }
 
@@ -94,7 +94,7 @@ struct TextRecord {
     fingerprint: Fingerprint,
 }
 
-/// Bit in a record's number of features that marks a template.
+/// Bit that marks a template, in a record's number of features.
 const TEMPLATE_BIT: u32 = 1 << 31;
 
 impl TextRecord {
@@ -113,16 +113,16 @@ impl TextRecord {
     }
 }
 
-/// A match between a message and a report, with their overlap.
+/// A match between a message and a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextMatch {
     /// Number of the report.
     pub owner: Owner,
     /// Stored features of the report.
     pub stored: Stored,
-    /// Number of stored features found in the message, by quarters of the report.
+    /// Number of stored features found in the message, for each quarter of the report.
     pub found: [u32; PARTS],
-    /// Number of the message's features that count, as for a report of it.
+    /// Number of the message's features that count.
     pub features: u32,
     /// Overlap of the two texts.
     pub overlap: Overlap,
@@ -131,7 +131,7 @@ pub struct TextMatch {
 }
 
 impl TextMatch {
-    /// Returns true if the message is close to the report, or has exactly its words.
+    /// Returns true if the message is close to the report or has exactly the same words.
     #[must_use]
     pub fn is_close(&self) -> bool {
         self.stored.is_close(&self.overlap)
@@ -147,8 +147,8 @@ pub struct Scratch {
 }
 
 impl Replicas {
-    /// Creates an index for `reports` reports (at least [`REPORTS_MIN`]) that can learn the features of `good` good or
-    /// revoked messages.
+    /// Creates an index for `reports` reports (at least [`REPORTS_MIN`]). It can learn the features of `good` messages,
+    /// good or revoked.
     ///
     /// # Panics
     /// If the memory cannot be allocated.
@@ -178,8 +178,8 @@ impl Replicas {
         })
     }
 
-    /// Creates an index of at most `bytes` bytes, and `good_bytes` more for the filters of good mail. Its first epoch
-    /// is `epoch`.
+    /// Creates an index that uses at most `bytes` bytes, plus `good_bytes` for the filters of good mail. Its first
+    /// epoch is `epoch`.
     ///
     /// # Errors
     /// [`OutOfMemory`].
@@ -242,7 +242,7 @@ impl Replicas {
         self.report_text(&text, text.fingerprint(&self.key))
     }
 
-    /// Returns the text of a message for a report, without features that do not count.
+    /// Returns the text to store for a report of a message, without the features that do not count.
     #[must_use]
     pub fn text(&self, features: &Features) -> Text {
         self.text_of(features, TEXT_FEATURES_PER_QUARTER)
@@ -265,7 +265,7 @@ impl Replicas {
         owner
     }
 
-    /// Starts a generation and drops those that began `live` or more epochs earlier.
+    /// Starts a generation and drops generations that began `live` or more epochs earlier.
     pub fn turn(&mut self, epoch: u64, live: u64) {
         self.generations.push_back((epoch, self.table.live().end.number()));
         while self.generations.len() > 1 && self.generations.front().is_some_and(|first| first.0 + live <= epoch) {
@@ -277,7 +277,7 @@ impl Replicas {
         }
     }
 
-    /// Starts a generation of good mail. It reuses the filters of the older one, which are cleared.
+    /// Starts a generation of good mail. The filters of the oldest generation are cleared and reused.
     pub fn turn_good(&mut self) {
         self.good.turn();
     }
@@ -306,7 +306,7 @@ impl Replicas {
                 |owner| TextMatch { owner, stored, found: [0; PARTS], features: own, overlap, is_template: false };
             matches.extend(whole.map(found));
         }
-        // Of two matches with the same report, keep only the better one.
+        // If a report matches twice, keep only the better match.
         matches.sort_unstable_by_key(|found| (found.owner, std::cmp::Reverse(found.overlap.of_report)));
         matches.dedup_by_key(|found| found.owner);
         matches
@@ -335,7 +335,7 @@ impl Replicas {
         select_good(&self.key, features).into_iter().map(|(_, feature)| feature).collect()
     }
 
-    /// Learns a good message given by its features; see [`learn_good`](Self::learn_good).
+    /// Learns a good message from its features; see [`learn_good`](Self::learn_good).
     ///
     /// # Errors
     /// [`GoodIsFull`] if the current generation is full.
@@ -346,8 +346,8 @@ impl Replicas {
         self.good.learn(&features)
     }
 
-    /// Revokes a message: its features no longer count, in this report or any other. For a long message, this applies
-    /// to as many features as [`learn_good`](Self::learn_good) learns.
+    /// Revokes a message. Its features then no longer count in any report. In a long message, this applies to the same
+    /// features that [`learn_good`](Self::learn_good) would learn.
     ///
     /// # Errors
     /// [`GoodIsFull`] if the current generation is full.
@@ -355,7 +355,7 @@ impl Replicas {
         self.make_good(&self.good_features_of(features))
     }
 
-    /// Marks features as good at once.
+    /// Marks features as good, without waiting for a second message.
     ///
     /// # Errors
     /// [`GoodIsFull`] if the current generation is full.
@@ -374,13 +374,13 @@ impl Replicas {
         features.retain(|&feature| !self.good.is_learnt(&self.fingerprint(feature)));
     }
 
-    /// Returns the number of good messages that the current generation has learnt, and their maximum number.
+    /// Returns the number of good messages that the current generation has learnt, and the maximum.
     #[must_use]
     pub const fn good_fill(&self) -> (u64, u64) {
         self.good.fill()
     }
 
-    /// Returns the memory of the filters of good mail.
+    /// Returns the memory used by the filters of good mail.
     #[must_use]
     pub fn good_bytes(&self) -> u64 {
         self.good.bytes()
@@ -411,7 +411,7 @@ impl Replicas {
         self.table.bytes() + (records + wholes) as u64
     }
 
-    /// Returns the number of reports and their maximum number.
+    /// Returns the number of reports and the maximum.
     #[must_use]
     pub fn fill(&self) -> (u64, u64) {
         (self.records.len() as u64, self.records_max as u64)
@@ -457,8 +457,7 @@ impl Replicas {
         whole.map(|whole| self.fingerprint(whole)).filter(|whole| !self.good.contains(whole))
     }
 
-    /// Returns the features that a report may store, at most `limit` for each quarter, in the order in which they are
-    /// stored.
+    /// Returns the features that a report may store, in order of preference, at most `limit` for each quarter.
     fn text_of(&self, features: &Features, limit: usize) -> Text {
         let own = features.own();
         let length = own.len();
@@ -479,7 +478,7 @@ impl Replicas {
         }
     }
 
-    /// Returns the features of a text in the form that the table stores.
+    /// Returns the features of a text in the form in which they are added to the table.
     fn candidates(&self, text: &Text) -> [Vec<Feature>; QUARTERS] {
         std::array::from_fn(|quarter| {
             let part = Part::of(quarter, QUARTERS);
@@ -488,15 +487,15 @@ impl Replicas {
         })
     }
 
-    /// Stores an equal number of features of each quarter, then further features while there is space.
+    /// Stores the same number of features from each quarter, then further features while there is space.
     fn store(&mut self, owner: Owner, quarters: [Vec<Feature>; QUARTERS]) -> [u8; QUARTERS] {
         let mut stored = [0_usize; QUARTERS];
         let mut rest = Vec::new();
         for (quarter, candidates) in quarters.into_iter().enumerate() {
             let added = self.table.extend(owner, &candidates, STORED_MAX / QUARTERS);
             stored[quarter] = added.stored_total();
-            // Every feature tried was stored, refused or already present. So the untried ones begin here or slightly
-            // later, and trying a feature again does no harm.
+            // Every feature tried so far was stored, refused, or already present. So the untried ones begin here or
+            // slightly later. It does no harm to try a feature again.
             rest.extend(candidates.into_iter().skip(added.stored_total() + added.refused));
         }
         rest.sort_unstable_by_key(|feature| feature.fingerprint);
@@ -531,7 +530,7 @@ impl Replicas {
         }
     }
 
-    /// Writes the fingerprints of the features that count to `scratch`, at most [`CHECKED_MAX`].
+    /// Writes to `scratch` the fingerprints of the features that count, at most [`CHECKED_MAX`].
     fn look_up(&self, features: impl Iterator<Item = u64>, scratch: &mut Scratch) {
         let fingerprints = &mut scratch.fingerprints;
         fingerprints.clear();
@@ -543,12 +542,12 @@ impl Replicas {
         self.good.retain_others(fingerprints, &mut scratch.is_good);
     }
 
-    /// Returns the number of features of the message that count: those that a report of it would have, and those of
-    /// text appended to it.
+    /// Returns the number of features of the message that count: those that a report of it would have, plus those of
+    /// appended text.
     fn count_own(&self, features: &Features, scratch: &mut Scratch) -> u32 {
         let own = features.own().len() + features.appended.len();
         self.look_up(features.own().chain(features.appended.iter().copied()), scratch);
-        // If there were too many features, only a sample was looked up; scale its count up.
+        // If there were too many features, only a sample was looked up. Extrapolate its count.
         let looked_at = own.clamp(1, CHECKED_MAX);
         u32::try_from(own * scratch.fingerprints.len() / looked_at).unwrap_or(u32::MAX)
     }
@@ -559,7 +558,7 @@ fn records_max(reports: u64) -> usize {
     usize::try_from(reports.clamp(REPORTS_MIN, OWNERS_LIVE_MAX)).unwrap_or(usize::MAX)
 }
 
-/// Returns the maximum number of features of this many reports.
+/// Returns the maximum number of features in this many reports.
 const fn features_of(records: usize) -> u64 {
     records as u64 * STORED_MAX as u64
 }
@@ -572,18 +571,18 @@ fn table_bytes(records: usize) -> u64 {
 /// A feature that a report may keep.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
-    /// Number of the passage that contains the feature: the text is divided into [`STORED_MAX`] passages.
+    /// Number of the passage that contains the feature. A text has [`STORED_MAX`] passages.
     passage: usize,
     fingerprint: Fingerprint,
     feature: u64,
 }
 
-/// Returns the features of a quarter in the order in which a report keeps them: the lowest of each passage, then the
+/// Returns the features of a quarter in the order in which a report prefers them: the lowest of each passage, then the
 /// second lowest of each, and so on.
 ///
-/// Spammers replace text in blocks. If a report kept the lowest features of a whole quarter, several could lie in one
-/// block and none in another. One feature of each passage gives a much more accurate estimate of the share that was
-/// replaced.
+/// Spammers replace text in blocks. If a report kept the lowest features of a whole quarter, several could be in one
+/// block and none in another. With one feature from each passage, the share of replaced text is estimated much more
+/// accurately.
 fn in_order_of_keeping(mut quarter: Vec<Candidate>) -> Vec<u64> {
     quarter.sort_unstable();
     let passages = quarter.chunk_by(|one, other| one.passage == other.passage);
@@ -597,8 +596,8 @@ fn fingerprint(key: &FingerprintKey, feature: u64) -> Fingerprint {
     key.fingerprint(&feature.to_le_bytes())
 }
 
-/// Returns the features of a good message to learn, with their fingerprints: its files, and those features of its text
-/// that have the lowest fingerprints. There are at most [`GOOD_FEATURES`] in total.
+/// Returns the features to learn from a good message, with their fingerprints: its files first, then the features of
+/// its text with the lowest fingerprints, at most [`GOOD_FEATURES`] in total.
 pub(crate) fn select_good(key: &FingerprintKey, features: &Features) -> Vec<(Fingerprint, u64)> {
     let lowest = |features: &mut dyn Iterator<Item = u64>, most: usize| {
         let mut selected: Vec<_> = features.map(|feature| (fingerprint(key, feature), feature)).collect();
@@ -615,13 +614,14 @@ pub(crate) fn select_good(key: &FingerprintKey, features: &Features) -> Vec<(Fin
     selected
 }
 
-/// Returns the number of good messages that can be learnt in this many bytes, with two generations of two filters.
+/// Returns the number of good messages that can be learnt in this many bytes. There are two generations of two filters
+/// each.
 const fn good_messages(bytes: u64) -> u64 {
     bytes / 4 / good::BYTES_PER_MESSAGE
 }
 
-/// Returns the maximum number of whole texts for this many records. It includes some whole texts of evicted reports,
-/// which are removed in batches.
+/// Returns the maximum number of whole texts for this many records. Some of them may belong to evicted reports, which
+/// are removed in batches.
 const fn wholes_max(records: usize) -> usize {
     records + records / 4 + 1
 }

@@ -1,20 +1,21 @@
 //! Texts identified by shingles: the index behind rspamd's fuzzy storage.
 //!
-//! A client describes a text by a digest and, if it is long enough, 32 shingles. Similar texts share many of them. A
-//! check returns the record with the same digest, or else the one that owns more than half of the shingles
-//! ([`AGREEMENT_MIN`]). Neither digests nor shingles are stored: a record has 64 bits of its digest's fingerprint and a
-//! number, and an [`OwnerTableWithoutParts`] has 30 bits for each shingle.
+//! A client describes a text by a digest and, if the text is long enough, 32 shingles. Similar texts share many
+//! shingles. A check returns the record with the same digest, or else one that owns more than half of the shingles
+//! ([`AGREEMENT_MIN`]). Neither digests nor shingles are stored. A record contains 64 bits of its digest's fingerprint
+//! and has a number; an [`OwnerTableWithoutParts`] stores 30 bits for each shingle.
 //!
-//! 64 bits are sufficient for a digest. Among a million records, one check in 2^44 finds a wrong record, and nobody can
-//! search for a collision without the realm's key.
+//! 64 bits are sufficient. With a million records, one check in 2^44 finds a wrong record, and nobody can search for a
+//! collision without the realm's key.
 //!
-//! Record numbers are assigned in ascending order, so they also show which record is older. [`Shingles::advance`]
+//! Record numbers are assigned in ascending order, so a lower number means an older record. [`Shingles::advance`]
 //! expires an old epoch by moving one boundary, and each write removes a few expired records. A record that is written
-//! again in a later epoch gets a new number, so texts that are still reported do not age. When the index is full, the
-//! oldest records are evicted.
+//! again in a later epoch gets a new number, so texts that are still reported do not expire. When the index is full,
+//! the oldest records are evicted.
 //!
-//! A shingle belongs to the newest [`OWNERS_PER_FEATURE_MAX`] texts that have it; in rspamd it belongs to the newest
-//! one only. Most texts share the shingles of common words, and the newest texts must remain findable.
+//! A shingle belongs to the newest [`OWNERS_PER_FEATURE_MAX`] texts that have it; in rspamd, it belongs to the newest
+//! one only. Most texts share the shingles of common words, and a new text must not make the texts before it impossible
+//! to find.
 //!
 //! ```
 //! use bruit_engine::shingles::Shingles;
@@ -53,29 +54,32 @@ use crate::time::Time;
 use records::Records;
 pub use records::ShingleRecord;
 
-/// Number of shingles of a text.
+/// Number of shingles in a text.
 pub const SHINGLES: usize = 32;
 
 /// Minimum number of shingles that a record must own to match: more than half, as in rspamd.
 pub const AGREEMENT_MIN: u8 = SHINGLES as u8 / 2 + 1;
 
-/// Maximum number of shingles stored for a record. Two rspamd rules may write the same digest with different shingles.
-/// The table is sized for one set of shingles per text; if all texts had two sets, the oldest texts would lose theirs.
+/// Maximum number of shingles stored for a record: two sets, because two rspamd rules may write the same digest with
+/// different shingles. The table is sized for one set per text. If all texts had two sets, the oldest texts would lose
+/// theirs.
 const STORED_MAX: usize = 2 * SHINGLES;
 
-/// Minimum number of records in an index, so that votes cast by chance are spread over many records.
+/// Minimum number of records in an index. With fewer, votes cast by chance would fall on too few records.
 pub const RECORDS_MIN: u64 = 1_024;
 
-/// Maximum number of records, limited by the record numbers.
+/// Maximum number of records, limited by the range of record numbers.
 pub const RECORDS_MAX: u64 = OWNERS_WITHOUT_PARTS_LIVE_MAX - 1;
 
 /// Maximum length of the window, in epochs.
 pub const WINDOW_MAX: u64 = 64;
 
-/// Maximum memory for a record, including its slots and its place in a hash table that has just doubled.
+/// Maximum memory for a record, including its slots and its place in the hash table. The maximum is reached when that
+/// table has just doubled.
 const BYTES_PER_RECORD: u64 = 170;
 
-/// Number of expired records that each write removes. It is more than one, so that removal is faster than writing.
+/// Number of expired records that each write removes. It is above one, so that records are removed faster than they are
+/// added.
 const CLEANED_PER_WRITE: usize = 4;
 
 /// A digest as sent by clients.
@@ -91,7 +95,7 @@ pub struct Shingles {
     records_max: usize,
     /// Number of epochs for which a record is kept, including the one in which it was written.
     window: u64,
-    /// Epochs within the window and the first record number of each; the last one is current.
+    /// Epochs within the window, and the first record number of each. The last epoch is the current one.
     epochs: VecDeque<(u64, u64)>,
     /// Scratch memory for writes.
     votes: Votes,
@@ -174,7 +178,8 @@ impl Shingles {
         self.records_max as u64
     }
 
-    /// Starts an epoch and expires all records last written before the window. An epoch never decreases.
+    /// Starts an epoch and expires all records last written before the window. Ignores an epoch that is not later than
+    /// the current one.
     pub fn advance(&mut self, epoch: u64) {
         if epoch <= self.epoch() {
             return;
@@ -189,8 +194,8 @@ impl Shingles {
     }
 
     /// Adds `weight` to the record of a text and returns the new record. If the text is on another list, it moves to
-    /// this one and its old weight is discarded, because weights on different lists are not comparable. A text that is
-    /// written in a later epoch without its shingles is then found only by its digest.
+    /// the list `flag`. Its old weight is then discarded, because weights on different lists are not comparable. If a
+    /// text is written again in a later epoch, but without its shingles, it is then found only by its digest.
     pub fn write(
         &mut self,
         digest: &Digest,
@@ -216,7 +221,7 @@ impl Shingles {
         self.records.get(number).copied().unwrap_or(record)
     }
 
-    /// Deletes a text and returns true if it was known. Passing its shingles frees their slots at once.
+    /// Deletes a text and returns true if it was known. If its shingles are given, their slots are freed at once.
     pub fn delete(&mut self, digest: &Digest, shingles: Option<&[u64; SHINGLES]>) -> bool {
         let Some(number) = self.records.find(self.digest(digest)) else { return false };
         let was_known = self.live(number).is_some();
@@ -233,8 +238,8 @@ impl Shingles {
         self.records.find(self.digest(digest)).and_then(|number| self.live(number)).is_some()
     }
 
-    /// Returns the record with this digest. If there is none, returns the record that owns the most shingles, provided
-    /// that it owns more than half of them. If several own equally many, returns the newest.
+    /// Returns the record with this digest. If there is none, returns the record that owns the most shingles, if these
+    /// are more than half. If several records own the same number, returns the newest.
     pub fn check(
         &self,
         digest: &Digest,
@@ -275,7 +280,7 @@ impl Shingles {
         self.len() == 0
     }
 
-    /// Returns the memory of slots, records and index, which never changes except by a resize.
+    /// Returns the memory of slots, records and index. It changes only by a resize.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.table.bytes() + self.records.bytes()
@@ -303,7 +308,7 @@ impl Shingles {
         self.records.encode(out);
     }
 
-    /// Decodes the output of [`encode_records`](Self::encode_records). The parameters must be those with which the
+    /// Decodes the output of [`encode_records`](Self::encode_records). The parameters must be the same as when the
     /// index was created, and `table` must have been saved at the same time. The table may be smaller than the table of
     /// a new index.
     ///
@@ -349,8 +354,8 @@ impl Shingles {
         owner.number()
     }
 
-    /// Stores the missing shingles of a record: first the shingles with fewer than the maximum number of owners, then
-    /// those that must be taken from other records.
+    /// Stores the missing shingles of a record. First stores the shingles with fewer than the maximum number of owners,
+    /// then takes the others from their oldest owners.
     fn store(&mut self, number: u64, features: &[Feature; SHINGLES]) {
         if self.extend(number, features) == 0 {
             return;
@@ -414,7 +419,7 @@ impl Shingles {
             }
             self.records.pop_front();
         }
-        // Reserve space for two records: the table may skip a number, which then gets an empty record.
+        // Reserve space for two records, because the table may skip a number, which then gets an empty record.
         while self.records.len() > 0 && self.slots_in_records() + 2 > self.records_max as u64 {
             self.records.pop_front();
         }
@@ -422,7 +427,7 @@ impl Shingles {
     }
 
     /// Returns the table space used by all records, in units of one record. A record written before the table grew uses
-    /// more space, because growth copied its slots.
+    /// more than one unit, because growth copied its slots.
     fn slots_in_records(&self) -> u64 {
         let [front, end] = [self.records.front(), self.records.end()].map(Owner::from_number);
         self.table.copies_of_all(front..end)
@@ -443,7 +448,7 @@ impl Shingles {
         fingerprint_of_digest(&self.key, digest).high()
     }
 
-    /// Returns the shingles combined with their positions: a shingle matches only at the same position.
+    /// Returns the shingles combined with their positions, because a shingle matches only at the same position.
     fn features(&self, shingles: &[u64; SHINGLES]) -> [Feature; SHINGLES] {
         std::array::from_fn(|at| {
             let mut bytes = [at as u8; 9];
@@ -454,7 +459,7 @@ impl Shingles {
 }
 
 impl PartialEq for Shingles {
-    /// Returns true if both hold the same state and will behave the same.
+    /// Returns true if both have the same state, and so the same behaviour in future.
     fn eq(&self, other: &Self) -> bool {
         let records = |shingles: &Self| {
             let mut bytes = Vec::new();
@@ -481,7 +486,7 @@ fn table_bytes(records: usize) -> u64 {
     owner_table_bytes(records as u64, SHINGLES as u64, OWNER_LOAD).expect("the table is smaller than a PiB")
 }
 
-/// Returns the number of records that fit in a table, in proportion to a table for `planned` records.
+/// Returns the number of records that fit in a table, in proportion to a table planned for `planned` records.
 fn records_in(planned: usize, table: &OwnerTableWithoutParts) -> usize {
     let records = part(planned as u64, table.bytes(), table_bytes(planned));
     usize::try_from(records).unwrap_or(usize::MAX)
@@ -492,7 +497,7 @@ fn decode_epochs(
     window: u64,
     table: &OwnerTableWithoutParts,
 ) -> Result<VecDeque<(u64, u64)>, Malformed> {
-    let what = "an epoch of the shingles";
+    let what = "an epoch of the shingle index";
     let count = reader.count(window as usize, 16, what)?;
     let mut epochs = VecDeque::with_capacity(count);
     for _ in 0..count {

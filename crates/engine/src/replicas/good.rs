@@ -1,7 +1,7 @@
 //! Features of good mail: the paper's second filter, applied to texts.
 //!
 //! A feature is good if it occurred in two different good messages or in one revoked message. There are two generations
-//! of filters: the current one learns, and the previous one still counts, so that features are forgotten gradually.
+//! of filters. The current one learns; the previous one still counts, so that features are forgotten gradually.
 
 use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
 use bruit_filters::sizing::{Goal, Layout, MembershipPlan};
@@ -14,22 +14,22 @@ use crate::memory::failed_allocation;
 /// Maximum number of features learnt from a good message.
 pub const GOOD_FEATURES: u64 = 512;
 
-/// False-positive rate of a full filter. A text has many features, so a single one that is wrongly considered good does
-/// little harm.
+/// False-positive rate of a full filter. A text has many features, so it does little harm if one is wrongly considered
+/// good.
 const GOOD_RATE: f64 = 0.01;
 
 /// Maximum space used by a message in one filter: 10 bits for each of its features.
 pub(crate) const BYTES_PER_MESSAGE: u64 = GOOD_FEATURES * 10 / 8;
 
-/// Error for a good message that cannot be learnt, because the filters of good mail are full. With more features, they
-/// would report too many others as good.
+/// Error for a good message that cannot be learnt, because the filters of good mail are full. If they learnt more, too
+/// many other features would seem good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoodIsFull;
 
 /// Features that do not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Good {
-    /// Both generations, at fixed indexes: a running snapshot refers to them by index.
+    /// Both generations. Their indexes are fixed, because a running snapshot refers to them by index.
     pub(crate) generations: [Generation; 2],
     /// Index of the generation that learns.
     pub(crate) current: usize,
@@ -41,7 +41,7 @@ pub(crate) struct Good {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Generation {
     pub(crate) good: OneLineFilter,
-    /// Features that were seen once, and the messages that were learnt.
+    /// All features that occurred in good messages, and the messages that were learnt.
     pub(crate) seen: OneLineFilter,
     /// Number of messages that can still be learnt.
     pub(crate) left: u64,
@@ -53,21 +53,21 @@ fn plan(messages: u64) -> MembershipPlan {
     MembershipPlan::new(Layout::OneLine, features, Goal::Rate(GOOD_RATE)).expect("a rate that one line can achieve")
 }
 
-/// Returns the number of messages that fit in a filter of `bits` bits, in proportion to the planned filter for
+/// Returns the number of messages that fit in a filter of `bits` bits, in proportion to the filter planned for
 /// `messages`.
 fn capacity(messages: u64, bits: u64) -> u64 {
     part(messages, bits, plan(messages).cells)
 }
 
-/// Returns a combined fingerprint of `features` that does not depend on their order.
+/// Returns a combined fingerprint of `features`, independent of their order.
 pub(crate) fn sum(features: &[Fingerprint]) -> Fingerprint {
     features.iter().fold(Fingerprint::default(), |sum, next| {
         Fingerprint::new(sum.high().wrapping_add(next.high()), sum.low().wrapping_add(next.low()))
     })
 }
 
-/// Returns true if these features count as a full message towards the capacity. For n features, the probability of this
-/// is n / [`GOOD_FEATURES`]. The result depends only on the features, so all nodes agree.
+/// Returns true if these features use the capacity of a whole message. Otherwise they use none. For n features, the
+/// probability is n / [`GOOD_FEATURES`]. The result depends only on the features, so all nodes agree.
 fn takes_room(features: &[Fingerprint]) -> bool {
     sum(features).high() % GOOD_FEATURES < features.len() as u64
 }
@@ -86,9 +86,9 @@ impl Good {
         Ok(Self { generations: [generation()?, generation()?], current: 0, capacity: messages })
     }
 
-    /// Grows the filters by the largest whole factor that a filter for `messages` messages allows.
+    /// Grows the filters by the largest whole factor with which they do not exceed filters for `messages` messages.
     ///
-    /// All learnt features stay, and the remaining capacity grows by the same factor.
+    /// All learnt features are kept, and the remaining capacity grows by the same factor.
     pub(crate) fn resize(&mut self, messages: u64) {
         let factor = multiple(self.bits(), plan(messages).cells);
         let (before, after) = (self.capacity, capacity(messages, self.bits() * factor));
@@ -109,7 +109,7 @@ impl Good {
         preview_lines("good mail", "messages in a generation", bytes, planned, (self.capacity, then))
     }
 
-    /// Returns true if filters for `messages` messages are at least as large as these.
+    /// Returns true if these filters are no larger than filters for `messages` messages.
     pub(crate) fn fits(&self, messages: u64) -> bool {
         self.bits() <= plan(messages).cells
     }
@@ -133,7 +133,7 @@ impl Good {
         self.generations.iter().flat_map(|generation| [&generation.good, &generation.seen])
     }
 
-    /// Starts a generation. It reuses the filters of the older one, which are cleared.
+    /// Starts a generation. The filters of the older generation are cleared and reused.
     pub(crate) fn turn(&mut self) {
         self.current = 1 - self.current;
         let capacity = self.capacity;
@@ -148,7 +148,7 @@ impl Good {
         if self.generations[self.current].left == 0 { Err(GoodIsFull) } else { Ok(()) }
     }
 
-    /// Learns the features of a good message, which must be distinct and sorted.
+    /// Learns the features of a good message. They must be distinct and sorted.
     pub(crate) fn learn(&mut self, features: &[Fingerprint]) -> Result<(), GoodIsFull> {
         self.ensure_room()?;
         let message = sum(features);
@@ -184,7 +184,7 @@ impl Good {
         self.generations[self.current].good.contains(feature)
     }
 
-    /// Returns the number of messages that the current generation has learnt, and their maximum number.
+    /// Returns the number of messages that the current generation has learnt, and the maximum.
     pub(crate) const fn fill(&self) -> (u64, u64) {
         (self.capacity.saturating_sub(self.generations[self.current].left), self.capacity)
     }
@@ -230,7 +230,10 @@ mod tests {
             let mut good = Good::new(1_000, key.id()).unwrap();
             (0..calls).for_each(|call| good.learn_all(&features(call * count, count)).unwrap());
             let (used, _) = good.fill();
-            assert!((80..=116).contains(&used), "50,000 features, {count} at a time, took the room of {used} messages");
+            assert!(
+                (80..=116).contains(&used),
+                "50,000 features, {count} at a time, used the capacity of {used} messages"
+            );
         }
     }
 

@@ -4,9 +4,9 @@
 //!
 //! | field | encoding |
 //! |---|---|
-//! | generations | count, then epoch (u64) and first number (u64) of each |
-//! | records | count, then of each: four quarters (u8), features with a bit for templates (u32), fingerprint |
-//! | wholes | count, then fingerprint and number (u64) of each, in order |
+//! | generations | count, then for each: epoch (u64) and first number (u64) |
+//! | records | count, then for each: four quarters (u8), features with a bit for templates (u32), fingerprint |
+//! | wholes | count, then for each, in order: fingerprint and number (u64) |
 //! | good mail | index of the generation that learns (u8, 0 or 1), number of messages that each can still learn (u64) |
 //!
 //! The snapshot writes the arrays separately: the owner table, and the filters `good` and `seen` of each generation.
@@ -20,7 +20,7 @@ use super::{Replicas, TextRecord, wholes_max};
 use crate::codec::{Malformed, Reader, put_count, put_fingerprint};
 use crate::generations::LIVE_GENERATIONS;
 
-/// Maximum number of generations: the live ones and the one that has just expired.
+/// Maximum number of generations: the live ones, and one that has just expired.
 const GENERATIONS_MAX: usize = LIVE_GENERATIONS as usize + 1;
 
 impl Replicas {
@@ -48,17 +48,17 @@ impl Replicas {
 
     /// Decodes the output of [`encode`](Self::encode) into a new index. The arrays are restored afterwards.
     pub(crate) fn decode(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
-        let count = reader.count(GENERATIONS_MAX, 16, "the number of generations of texts")?;
+        let count = reader.count(GENERATIONS_MAX, 16, "the number of text generations")?;
         let mut pair = |what| Ok((reader.u64(what)?, reader.u64(what)?));
-        self.generations = (0..count).map(|_| pair("a generation of texts")).collect::<Result<_, _>>()?;
-        let count = reader.count(self.records_max, TextRecord::BYTES, "the number of records of texts")?;
+        self.generations = (0..count).map(|_| pair("a text generation")).collect::<Result<_, _>>()?;
+        let count = reader.count(self.records_max, TextRecord::BYTES, "the number of text records")?;
         let records: Result<VecDeque<_>, _> = (0..count).map(|_| TextRecord::decode(reader)).collect();
         self.records.extend(records?);
         let count = reader.count(wholes_max(self.records_max), 24, "the number of whole texts")?;
         let mut whole = || {
             Ok((
                 reader.fingerprint("the fingerprint of a whole text")?,
-                Owner::from_number(reader.u64("the report of a whole text")?),
+                Owner::from_number(reader.u64("the report number of a whole text")?),
             ))
         };
         self.wholes.extend((0..count).map(|_| whole()).collect::<Result<HashMap<_, _>, _>>()?);

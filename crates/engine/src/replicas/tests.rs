@@ -4,7 +4,7 @@ use super::*;
 
 const KEY: FingerprintKey = FingerprintKey::new([3; 16]);
 
-/// Returns a message with the `length` features that start at `start`.
+/// Returns a message with `length` consecutive features, the first of which is `start`.
 fn message(start: u64, length: u64) -> Features {
     Features { pairs: (start..start + length).collect(), ..Features::default() }
 }

@@ -1,4 +1,4 @@
-//! The text of a report: the features that the index may store, few enough to fit in a journal entry.
+//! The text of a report: the features that the index may store. There are few enough to fit in a journal entry.
 
 use bruit_filters::{Fingerprint, FingerprintKey};
 use bruit_signatures::bruit::{QUARTERS, STORED_MIN};
@@ -11,17 +11,17 @@ pub const TEXT_FEATURES_PER_QUARTER: usize = 24;
 /// A reported text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text {
-    /// Features of each quarter, in the order in which they are stored.
+    /// Features of each quarter, in order of preference.
     pub(crate) quarters: [Vec<u64>; QUARTERS],
-    /// Number of features of the text.
+    /// Number of the text's features that count.
     pub(crate) features: u32,
     /// Hash of the whole text, for texts with few features.
     pub(crate) whole: Option<u64>,
-    /// True if many of its features are known from good mail.
+    /// True if much of the text is known from good mail.
     pub(crate) is_template: bool,
 }
 
-/// Flags for the fields after the number of features.
+/// Flags that are encoded after the number of features.
 const HAS_WHOLE: u8 = 1;
 const IS_TEMPLATE: u8 = 2;
 
@@ -36,8 +36,7 @@ impl Text {
         key.fingerprint(&bytes)
     }
 
-    /// Returns true if the text could not be found again, because it has too few features and no hash of the whole
-    /// text.
+    /// Returns true if no check could find the text, because it has too few features and no hash of the whole text.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.whole.is_none() && self.quarters.iter().map(Vec::len).sum::<usize>() < STORED_MIN
@@ -48,7 +47,7 @@ impl Text {
         self.quarters.iter().all(|quarter| quarter.len() <= TEXT_FEATURES_PER_QUARTER)
     }
 
-    /// Appends the encoded text. A text with too many features is written so that the decoder rejects it.
+    /// Appends the encoded text. The decoder rejects a text with too many features.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend(self.features.to_le_bytes());
         let bits = [(self.whole.is_some(), HAS_WHOLE), (self.is_template, IS_TEMPLATE)];

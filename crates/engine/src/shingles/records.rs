@@ -1,4 +1,4 @@
-//! Records by number and by digest: a ring buffer, and an index that does not store the keys again.
+//! Records by number and by digest: a ring buffer, and an index that does not repeat the digests.
 
 use std::collections::VecDeque;
 
@@ -25,10 +25,10 @@ pub struct ShingleRecord {
     pub last_hour: u32,
     /// Number of the list that the text is on.
     pub flag: u8,
-    /// Number of its shingles in the table.
+    /// Number of its shingles that are in the table.
     pub(super) stored: u8,
-    /// False if the record is empty: its text was deleted or written again under a later number, or the number was
-    /// skipped.
+    /// False if the record is empty, because its text was deleted or written again under a later number, or because its
+    /// number was skipped.
     pub(super) is_live: bool,
 }
 
@@ -80,7 +80,7 @@ impl ShingleRecord {
 }
 
 impl Records {
-    /// Allocates memory for `records` records, so that nothing grows later. The index is at most 7/12 full. In a fuller
+    /// Allocates memory for `records` records. Nothing grows later, because the index is at most 7/12 full. In a fuller
     /// index, removals would leave tombstones, which would eventually make it grow.
     pub(super) fn new(records: usize, front: u64) -> Result<Self, OutOfMemory> {
         Ok(Self { ring: queue(records)?, front, index: table(records.saturating_add(records / 2))? })
@@ -112,7 +112,7 @@ impl Records {
         self.front
     }
 
-    /// Returns the number after that of the newest record.
+    /// Returns the number that follows the newest record's.
     pub(super) fn end(&self) -> u64 {
         self.front + self.ring.len() as u64
     }
@@ -177,7 +177,7 @@ impl Records {
         if front.checked_add(count as u64).is_none() {
             return Err(Malformed::OutOfRange { what: "the oldest shingle record", value: front });
         }
-        // This allocates at most 100 MB, plus the index.
+        // Allocates at most 100 MB, plus the index.
         let mut decoded = Self::new(records, front).unwrap_or_else(|error| panic!("{error}"));
         for at in 0..count as u64 {
             let record = ShingleRecord::decode(reader)?;

@@ -14,7 +14,7 @@ fn text(number: u64) -> [u64; SHINGLES] {
     std::array::from_fn(|at| (number * 64 + at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// Returns the shingles of a text that shares `agreed` of them with the text `number`.
+/// Returns the shingles of a text that shares `agreed` shingles with the text `number`.
 fn similar(number: u64, agreed: usize) -> [u64; SHINGLES] {
     let mut shingles = text(number);
     shingles[agreed..].fill(0);
@@ -33,7 +33,7 @@ fn find(shingles: &Shingles, number: u64, like: &[u64; SHINGLES]) -> Option<Shin
     shingles.check(&digest(number), Some(like), &mut Votes::new())
 }
 
-/// Returns two flags: true if a text is found by its digest, and true if it is found by its shingles.
+/// Returns whether a text is found by its digest, and whether it is found by its shingles.
 fn is_known(shingles: &Shingles, number: u64) -> (bool, bool) {
     let by_digest = shingles.check(&digest(number), None, &mut Votes::new());
     (by_digest.is_some(), find(shingles, u64::MAX, &text(number)).is_some())
@@ -181,7 +181,7 @@ fn texts_that_are_written_again_do_not_age() {
         assert_eq!(is_known(&shingles, 1), (true, true));
     }
     assert_eq!(is_known(&shingles, 2), (false, false));
-    // The shingles stored under its earlier numbers were removed.
+    // The shingles stored under the text's earlier numbers were removed.
     assert_eq!(slots(&shingles), 32);
 }
 
@@ -190,7 +190,7 @@ fn writing_again_in_one_epoch_uses_no_room() {
     let mut shingles = index(10_000);
     for _ in 0..100 {
         write(&mut shingles, 1);
-        // Rules may compute the shingles of a text in different ways. Two sets of them are stored.
+        // Rules may compute the shingles of a text in different ways. Two sets of shingles are stored.
         shingles.write(&digest(1), Some(&text(2)), 1, 10, NOW);
         shingles.write(&digest(1), Some(&text(3)), 1, 10, NOW);
     }
@@ -257,7 +257,7 @@ fn a_record_that_owns_a_shingle_does_not_evict_other_owners() {
         own[place] = 7;
         shingles.write(&digest(number), Some(&own), 1, 10, NOW);
     };
-    // All four share the first shingle; the second text loses its last one and is written again.
+    // All four texts share the first shingle. The second text loses its last shingle and is written again.
     let mut second = text(2);
     (second[first], second[last]) = (7, 7);
     write(&mut shingles, 1, first);
@@ -403,7 +403,7 @@ fn a_record_takes_170_bytes_at_most_all_included() {
     assert_eq!(found, 199_999);
     let false_matches = (200_000..250_000).filter(|&number| is_known(&shingles, number) != (false, false)).count();
     assert_eq!(false_matches, 0);
-    // Numbers of records with the most overhead: slightly more than a hash table of a power of two can hold.
+    // The numbers of records with the most overhead: slightly more than fit in a hash table before it doubles.
     for records in [611_700, RECORDS_MAX] {
         let bytes = index(records).bytes() as f64 / records as f64;
         assert!(bytes <= 170.0, "{records} records: {bytes} bytes each");

@@ -1,18 +1,18 @@
-//! Effects of claims on the books.
+//! The effects of claims on the books.
 //!
-//! Pure functions of the evidence before and after the claim, the state of the books, and the policy. The rules, in
-//! order:
+//! These are pure functions of the evidence before and after the claim, the state of the books, and the policy. The
+//! rules are:
 //!
-//! - **Listing** a signature that is not revoked requires enough own reporters and no revocation by an own reporter, or
-//!   evidence at [`Level::Block`].
-//! - **Listing a revoked signature** requires more. By own reporters: one more than usual, and more than the own
-//!   reporters who revoke it. The usual number suffices if an own reporter withdraws the last anchored revocation by
-//!   reporting. By evidence: a score of `block_score` plus `unrevoke_margin`, the usual number of groups, and at least
-//!   two more anchored groups that report than revoke. Only reports made after the revocation count, because it
-//!   overruled the earlier ones.
+//! - **Listing** a signature that is not revoked requires either enough own reporters and no revocation by an own
+//!   reporter, or evidence at [`Level::Block`].
+//! - **Listing a revoked signature** requires more. Own reporters list it if they are one more than usual and outnumber
+//!   the own reporters who revoke it. The usual number is enough if an own reporter, by reporting, withdraws the last
+//!   anchored revocation. Evidence lists it with a score of `block_score` plus `unrevoke_margin`, the usual number of
+//!   groups, and at least two more anchored groups that report than revoke. Only reports made after the revocation
+//!   count, because it overruled the earlier ones.
 //! - **Revoking** a listed signature requires one own reporter. Any other anchor revokes it, too, unless a trap
-//!   reported it or own reporters keep it listed. Any other reporter revokes it if the revocation lowers the level of
-//!   the evidence from [`Level::Block`], unless own reporters keep it listed.
+//!   reported it. Any other reporter revokes it if the revocation reduces the evidence below [`Level::Block`]. Neither
+//!   can revoke it if own reporters keep it listed.
 
 use super::evidence::{Level, Vote, VoteEvidence};
 use super::policy::Policy;
@@ -29,7 +29,7 @@ pub(super) struct ClaimContext {
     pub(super) after: VoteEvidence,
 }
 
-/// Returns the change of the books required by a claim.
+/// Returns the change that a claim makes to the books.
 pub(super) fn decide(policy: &Policy, context: &ClaimContext) -> Change {
     let is_listed = context.listing.listed && !context.listing.revoked;
     match (context.vote.claim, is_listed) {
@@ -74,7 +74,7 @@ const fn own_reporters_hold(policy: &Policy, evidence: &VoteEvidence) -> bool {
 mod tests {
     use super::*;
 
-    /// Returns the least evidence that lists a signature again after three anchors of almost no weight revoked it.
+    /// Returns the least evidence that lists a signature again. Three anchors of almost no weight have revoked it.
     fn enough() -> VoteEvidence {
         VoteEvidence { spam: 10.0, groups: 5, anchored_reports: 5, anchored_revokes: 3, ..VoteEvidence::default() }
     }

@@ -1,16 +1,16 @@
-//! Encoding of the state. Equal states have equal encodings.
+//! Encoding of the trust state. Equal states have equal encodings.
 //!
-//! Memory layout is not encoded, only contents and the orders of eviction; hash tables and sums are rebuilt. All
-//! numbers are little-endian.
+//! Only contents and the orders of eviction are encoded, not the layout in memory. Hash tables and sums are rebuilt.
+//! All numbers are little-endian.
 //!
 //! | bytes | contents |
 //! |---|---|
 //! | 1 | version, 1 |
 //! | 3 × (4 + n × 49) | reporters by tier, in the order of eviction |
-//! | 4, then n × (44 or 52, and 20 per vote) | entries: settled ones in the order of settlement, others by age |
+//! | 4, then n × (44 or 52, and 20 per vote) | entries: the settled ones in the order of settlement, then the others by age |
 //! | 4, then n × 20 | groups without entries, in the order of eviction |
-//! | 4, then n × (24 + entries × 4) | groups with entries by id, and their entries in the order of charging |
-//! | 4 × (4 + n × 4) | by tier, the numbers of entries in the order of eviction |
+//! | 4, then n × (24 + entries × 4) | groups with entries, by id, each with its entries in the order of charging |
+//! | 4 × (4 + n × 4) | for each tier, the numbers of its entries in the order of eviction |
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ use crate::time::Time;
 
 const VERSION: u8 = 1;
 
-/// Minimum lengths of encoded items, used to check counts before anything is allocated.
+/// Minimum lengths of encoded items. Counts are checked against them before anything is allocated.
 const RECORD_BYTES: usize = 49;
 const ENTRY_BYTES: usize = 44;
 const GROUP_BYTES: usize = 20;
@@ -56,8 +56,7 @@ impl Trust {
     /// Decodes the output of [`encode`](Self::encode) into tables that use `bytes` bytes of memory.
     ///
     /// # Errors
-    /// [`Malformed`] if the input is not a valid state, or does not fit because `bytes` is smaller than when it was
-    /// encoded.
+    /// [`Malformed`] if the input is not a valid state, or if it does not fit in `bytes`.
     ///
     /// # Panics
     /// See [`new`](Self::new).
@@ -72,9 +71,9 @@ impl Trust {
     /// # Errors
     /// [`Malformed`]; the state must then be discarded.
     pub(crate) fn read(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
-        let version = reader.u8("the version of trust")?;
+        let version = reader.u8("the version of the trust state")?;
         if version != VERSION {
-            return Err(out_of_range("the version of trust", version.into()));
+            return Err(out_of_range("the version of the trust state", version.into()));
         }
         read_reporters(reader, &self.policy, &mut self.reporters)?;
         read_entries(reader, &self.policy, &mut self.nursery)?;
@@ -301,8 +300,8 @@ fn read_tiers(reader: &mut Reader<'_>, nursery: &mut Nursery) -> Result<(), Malf
     placed.finish()
 }
 
-/// Returns the number of the entry in each slot: its position by age. In tables that were just decoded, number and slot
-/// are the same.
+/// Returns the number of the entry in each slot. The number is the entry's position by age. In tables that were just
+/// decoded, number and slot are the same.
 fn numbers(nursery: &Nursery) -> Vec<u32> {
     let mut numbers = vec![0; nursery.entries_max() as usize];
     for (number, slot) in (0..).zip(nursery.by_age()) {
@@ -322,7 +321,7 @@ fn put_numbers(out: &mut Vec<u8>, numbers: &[u32], slots: impl Iterator<Item = u
     out[start..start + NUMBER_BYTES].copy_from_slice(&count.to_le_bytes());
 }
 
-/// Checks that the number of every entry is read exactly once.
+/// A check that the number of every entry is read exactly once.
 struct Numbers {
     seen: Vec<bool>,
     left: usize,

@@ -1,7 +1,7 @@
-//! Sums of the votes on a signature, and the judgement of anchors on other votes.
+//! Sums of the votes on a signature, and the judgement that anchors pass on other votes.
 //!
-//! Pure functions of votes: no table, no time. Weights are multiples of 1/1024, so their sums are exact and do not
-//! depend on the order of votes.
+//! These are pure functions of votes: they use neither tables nor the time. Weights are multiples of 1/1024, so their
+//! sums are exact and do not depend on the order of votes.
 
 use super::policy::Policy;
 use super::precision::WEIGHT_PARTS;
@@ -16,8 +16,7 @@ pub(super) struct Vote {
     pub(super) weight: u16,
     pub(super) claim: Claim,
     pub(super) standing: Standing,
-    /// True if the claim was made before the signature was listed or, for a revocation, before an anchor had revoked
-    /// it.
+    /// True for a report made before the signature was listed, and for a revocation made before an anchor revoked it.
     pub(super) early: bool,
     /// True if a later change of the books overruled the vote. The vote is then no longer evidence, but is still
     /// settled.
@@ -44,8 +43,8 @@ impl Vote {
         }
     }
 
-    /// Returns true if the operator trusts this vote without further evidence. An anchor that was wrong too often no
-    /// longer counts as one.
+    /// Returns true if the operator trusts this vote without further evidence. An anchor that was wrong too often loses
+    /// its weight, and its votes are no longer anchored.
     pub(super) const fn is_anchored(&self) -> bool {
         self.standing.is_anchor() && self.weight > 0
     }
@@ -55,7 +54,8 @@ impl Vote {
         matches!(self.standing, Standing::Own)
     }
 
-    /// Returns the tier of an entry with this vote: strangers, accounts without weight, accounts with weight, anchors.
+    /// Returns the tier of an entry with this vote. From the lowest, the tiers are strangers, accounts without weight,
+    /// accounts with weight, and anchors.
     pub(super) const fn tier(&self) -> usize {
         match self.standing {
             Standing::Stranger => 0,
@@ -76,7 +76,7 @@ pub enum Level {
     /// Insufficient evidence, or none.
     #[default]
     Unknown,
-    /// A hint: it may raise a score but must never reject a message, because patient attackers can cause it.
+    /// A hint, which may raise a score. It must never reject a message, because patient attackers can reach this level.
     Suspect,
     /// Sufficient evidence to list the signature.
     Block,
@@ -87,9 +87,9 @@ pub enum Level {
 pub struct VoteEvidence {
     /// Level of the evidence.
     pub level: Level,
-    /// Evidence for spam, one voice per group, with unanchored evidence capped.
+    /// Evidence for spam: the sum of one voice per group. Unanchored evidence is capped.
     pub spam: f64,
-    /// Evidence for ham, already multiplied by the ham factor, with unanchored evidence capped.
+    /// Evidence for ham, already multiplied by the ham factor. Unanchored evidence is capped.
     pub ham: f64,
     /// Part of `ham` that comes from anchors.
     pub ham_anchored: f64,
@@ -170,7 +170,7 @@ struct Ledger {
 }
 
 impl Ledger {
-    /// Adds the votes of one group. Only its heaviest vote counts, and the group is anchored if any of its votes is.
+    /// Adds the votes of one group. Only the heaviest vote counts. The group is anchored if any of its votes is.
     fn add(&mut self, voices: &[Vote]) {
         let weight = voices.iter().map(|vote| vote.weight).max().unwrap_or_default();
         let anchored = voices.iter().any(Vote::is_anchored);
@@ -193,11 +193,11 @@ fn ledgers(votes: &mut [Vote]) -> (Ledger, Ledger) {
     (reports, revokes)
 }
 
-/// Returns the judgement of anchors in groups other than `group`: spam ([`Claim::Report`]), ham, or `None` if they are
-/// tied.
+/// Returns the judgement of anchors in groups other than `group`: spam ([`Claim::Report`]), ham ([`Claim::Revoke`]), or
+/// `None` for a tie.
 ///
-/// If a trap reports, the judgement is spam; otherwise it is the claim of the majority of anchored groups. Overruled
-/// votes count too. `votes` must be sorted by claim and group.
+/// If a trap reports, the judgement is spam. Otherwise it is the claim of the majority of anchored groups. Overruled
+/// votes count, too. `votes` must be sorted by claim and group.
 pub(super) fn truth_without(votes: &[Vote], group: u64) -> Option<Claim> {
     if votes.iter().any(|vote| vote.group != group && is_trap_report(vote)) {
         return Some(Claim::Report);
@@ -229,7 +229,7 @@ fn sum(parts: u32) -> f64 {
     f64::from(parts) / WEIGHT_PARTS
 }
 
-/// Converts a number of votes, which is bounded.
+/// Converts a number of votes, which always fits in 32 bits.
 fn count(number: usize) -> u32 {
     u32::try_from(number).expect("votes are bounded")
 }

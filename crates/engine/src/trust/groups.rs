@@ -1,8 +1,8 @@
-//! Groups charged for entries of the nursery, and the number of entries that each group added today.
+//! The groups that are charged for entries of the nursery, and the number of entries that each group added today.
 //!
-//! The table can hold one more group than there are entries, so it always finds a group without entries to evict. The
-//! group that has been without entries the longest is evicted first. So the worst effect of a flood of new groups is to
-//! reset the daily counts of other groups.
+//! The table can hold one more group than there are entries, so a full table always has a group without entries to
+//! evict. The group that has been without entries the longest is evicted first. So a flood of new groups can do no more
+//! than reset the daily counts of other groups.
 
 use bruit_filters::OutOfMemory;
 use hashbrown::HashTable;
@@ -17,7 +17,7 @@ pub(super) struct Group {
     /// Day on which `inserts` were counted.
     pub(super) day: u64,
     pub(super) inserts: u32,
-    /// Entries, the longest charged first.
+    /// Entries charged to the group, in the order of charging.
     charged: SlotList,
 }
 
@@ -115,7 +115,7 @@ impl Groups {
         self.idle.len()
     }
 
-    /// Returns a group and its entries, the longest charged first.
+    /// Returns a group and its entries, in the order of charging.
     pub(super) fn get(&self, id: u64) -> Option<(&Group, impl Iterator<Item = u32>)> {
         let group = &self.groups[self.find(id)?];
         Some((group, self.charged_links.iter(&group.charged)))

@@ -1,10 +1,10 @@
 //! The nursery: a bounded exact table of recent claims.
 //!
-//! All memory is allocated at creation. An entry is charged to the group that first claimed it, later to the first
-//! group of a higher class. A group that exceeds its share loses its own oldest entry. When the whole table is full,
-//! the oldest entry of the lowest tier is evicted, but never an entry of a higher tier than the new one. So strangers
-//! can evict only entries of strangers. Accounts without weight can also evict entries of accounts without weight. Only
-//! anchors can evict an entry that an anchor voted on.
+//! All memory is allocated at creation. An entry is charged to the group of its first claim. When a reporter of a
+//! higher class votes on it, it is charged to that reporter's group. A group that exceeds its share loses its own
+//! oldest entry. When the whole table is full, the oldest entry of the lowest tier is evicted, but never an entry of a
+//! higher tier than the new one. So strangers can evict only strangers' entries. Accounts without weight can also evict
+//! entries of accounts without weight. Only anchors can evict an entry that an anchor voted on.
 
 use bruit_filters::{Fingerprint, OutOfMemory};
 use hashbrown::HashTable;
@@ -31,7 +31,7 @@ pub(super) struct NurseryEntry {
     pub(super) revoke_count: u32,
     /// Sums of the votes, stored so that checks need not compute them.
     pub(super) evidence: VoteEvidence,
-    /// Group that is charged for the entry. `charged_as` is the standing of its reporter.
+    /// Group that is charged for the entry. `charged_as` is the standing of the reporter through whom it is charged.
     pub(super) group: u64,
     pub(super) charged_as: Standing,
     pub(super) settled: bool,
@@ -74,7 +74,7 @@ impl NurseryEntry {
     }
 }
 
-/// The entries, their votes, and the orders of eviction.
+/// The entries, their votes, and the order in which they are evicted.
 #[derive(Debug)]
 pub(super) struct Nursery {
     entries: Slab<NurseryEntry>,
@@ -94,8 +94,8 @@ pub(super) struct Nursery {
     scratch: Vec<Vote>,
 }
 
-/// The slot of an entry, and a part of its fingerprint. One lookup in nine meets the place of another entry. In most of
-/// these cases, comparing `check` avoids reading the slot.
+/// The slot of an entry, and part of its fingerprint. One lookup in nine meets the place of another entry. Comparing
+/// `check` mostly avoids reading that entry's slot.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     slot: u32,
@@ -109,7 +109,7 @@ impl Place {
 }
 
 impl Nursery {
-    /// Bytes per entry, including its share of votes.
+    /// Bytes per entry, including its votes.
     pub(super) const ENTRY_BYTES: usize = Slab::<NurseryEntry>::slot_bytes(2)
         + TABLE_SLOT_BYTES
         + 2 * (size_of::<Place>() - size_of::<u32>())
@@ -118,7 +118,8 @@ impl Nursery {
 
     /// Allocates memory for `entries_max` entries.
     pub(super) fn new(policy: &Policy, entries_max: u32) -> Result<Self, OutOfMemory> {
-        // One signature must not be able to use all memory for votes, or no other entry could be evicted to make room.
+        // One signature must not be able to use all memory for votes. Otherwise there would be no other entry to evict
+        // for one more vote.
         let votes_max = (entries_max * VOTES_PER_ENTRY).max(policy.votes_max * 2);
         Ok(Self {
             entries: Slab::new(entries_max)?,
@@ -173,14 +174,14 @@ impl Nursery {
         &mut self.entries[slot]
     }
 
-    /// Iterates over the votes on an entry, the oldest first.
+    /// Iterates over the votes on an entry, oldest first.
     pub(super) fn votes(&self, entry: &NurseryEntry) -> impl Iterator<Item = &Vote> {
         self.vote_links.iter(&entry.votes).map(|slot| &self.votes[slot])
     }
 
-    /// Checks that a group may add another entry today. Own reporters and traps are limited by their shares of the
-    /// books instead, because the operator sees when those are used up. In the nursery, they can evict only entries of
-    /// their own tier and of lower tiers, within their share.
+    /// Checks that a group may add another entry today. Own reporters and traps have no daily limit here. Their shares
+    /// of the books limit them instead, and the operator sees when those are used up. In the nursery, their share
+    /// bounds the number of their entries.
     pub(super) fn admit(&self, policy: &Policy, now: Time, reporter: &Reporter) -> Result<(), NurseryRefusal> {
         if matches!(reporter.standing, Standing::Own | Standing::Trap) {
             return Ok(());
@@ -278,7 +279,7 @@ impl Nursery {
         self.refresh(policy, slot);
     }
 
-    /// Sums the votes of an entry again and moves it to the resulting tier.
+    /// Sums the votes on an entry again, and moves the entry to the resulting tier.
     pub(super) fn refresh(&mut self, policy: &Policy, slot: u32) {
         let mut votes = std::mem::take(&mut self.scratch);
         votes.clear();
@@ -326,8 +327,8 @@ impl Nursery {
         self.entries.remove(slot);
     }
 
-    /// Iterates over the slots of all entries: settled ones in the order of settlement, then the others in the order of
-    /// creation.
+    /// Iterates over the slots of all entries: first the settled ones in the order of settlement, then the others in
+    /// the order of creation.
     pub(super) fn by_age(&self) -> impl Iterator<Item = u32> {
         self.age_links.iter(&self.settled).chain(self.age_links.iter(&self.unsettled))
     }
@@ -358,7 +359,7 @@ impl Nursery {
         !self.votes.is_full() || self.evict(1..=vote.tier(), Some(slot)) || self.drop_lighter_vote(slot, vote)
     }
 
-    /// Drops the oldest of the lightest votes on an entry if `vote` is heavier or an anchor's.
+    /// Drops the oldest of the lightest votes on an entry, if `vote` is heavier or comes from an anchor.
     fn drop_lighter_vote(&mut self, slot: u32, vote: &Vote) -> bool {
         let chain = self.entries[slot].votes;
         let Some(least) = self.vote_links.iter(&chain).min_by_key(|&other| self.votes[other].rank()) else {
@@ -376,14 +377,14 @@ impl Nursery {
         self.votes.remove(vote);
     }
 
-    /// Evicts the oldest entry, other than `keep`, of the lowest tier in `tiers` that has one.
+    /// Evicts the oldest entry in the lowest of `tiers` that has any. The entry `keep` is never evicted.
     fn evict(&mut self, tiers: std::ops::RangeInclusive<usize>, keep: Option<u32>) -> bool {
         let chains = &self.tiers[tiers];
         let oldest = chains.iter().find_map(|chain| self.tier_links.iter(chain).find(|&slot| Some(slot) != keep));
         oldest.inspect(|&slot| self.remove(slot)).is_some()
     }
 
-    /// Charges the voter's group for an entry that is charged to a group of a lower class.
+    /// Charges the voter's group for an entry, if the entry has been charged to a lower class.
     fn recharge(&mut self, policy: &Policy, slot: u32, vote: &Vote) {
         let entry = self.entries[slot];
         if vote.standing.class() <= entry.charged_as.class() {
@@ -399,9 +400,10 @@ impl Nursery {
         self.groups.charge(group, slot);
     }
 
-    /// Reduces the number of entries charged to a group until one more fits in its share. The oldest ones are charged
-    /// to other groups that voted on them and are below their own shares, or else removed. Without this transfer, a
-    /// group could remove signatures that others voted on, by claiming them first and then exceeding its share.
+    /// Reduces the number of entries charged to a group until one more fits in its share. The oldest entry is charged
+    /// to another group that voted on it and is below its own share. If there is no such group, it is removed. Without
+    /// this transfer, a group could remove signatures that others voted on: it would claim them first and then exceed
+    /// its share.
     fn enforce_share(&mut self, policy: &Policy, group: u64, standing: Standing) {
         while self.groups.charged(group) >= policy.share(standing, self.entries_max()) {
             let oldest = self.groups.oldest(group).expect("a group over its share has an entry");

@@ -1,74 +1,78 @@
-//! All constants of the scheme, each with the attack or mistake that it limits.
+//! All constants of the trust rules, with the attacks and mistakes that they limit.
 //!
-//! `docs/trust.md` explains the choices and the simulations. Different servers may have different policies, but one
-//! server must keep its policy while it replays a journal, because the policy determines the effects of events.
+//! `docs/trust.md` explains the choices and the simulations. Servers may have different policies. A server's policy
+//! determines the effects of events, so it is part of the state and only an event can change it.
 
 use super::Standing;
 use crate::time::Time;
 
-/// Upper limit for `votes_max`, because evidence is summed again with every claim.
+/// Upper limit for `votes_max`. It is low because every claim sums the evidence again.
 pub const VOTES_MAX: u32 = 256;
 
-/// Upper limit for half-lives, lifetime and time to settlement, in days.
+/// Upper limit for half-lives, the nursery's lifetime, and the time to settlement, in days.
 pub const DAYS_MAX: u32 = 3_650;
 
-/// Upper limit for the weight of a claim: weights are stored in 16 bits.
+/// Upper limit for the weight of a claim, because weights are stored in 16 bits.
 pub const WEIGHT_MAX: f64 = 32.0;
 
-/// Upper limit for amounts of evidence: credits are stored in millionths, in 32 bits.
+/// Upper limit for amounts of evidence, because credits are stored in millionths, in 32 bits.
 pub const EVIDENCE_MAX: f64 = 1_000.0;
 
 /// The rules for weighing and storing claims.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// Right and wrong claims that every reporter starts with. They are equal, so that new identities have no weight at
-    /// all, no matter how many are created.
+    /// Numbers of right and wrong claims that every reporter starts with. By default, they are equal, so that new
+    /// identities have no weight at all, no matter how many are created.
     pub prior: (f64, f64),
-    /// Right and wrong claims that every anchor starts with. The operator chose the anchors, so they start with the
-    /// highest weight and lose it only after many mistakes.
+    /// Numbers of right and wrong claims that every anchor starts with. The operator chose the anchors, so they start
+    /// with the maximum weight and lose it only after many mistakes.
     pub anchor_prior: (f64, f64),
-    /// Number of days after which half of a reporter's credit is forgotten, so that old merit does not last.
+    /// Number of days after which half of a reporter's credit is forgotten, so that credit does not last for ever.
     pub half_life_days: u32,
     /// Number of days after which half of a reporter's debit is forgotten. Debits are forgotten faster than credits, so
-    /// that one honest mistake is forgiven within days. A dishonest reporter will be wrong again before that.
+    /// that an honest mistake is forgiven within days. A dishonest reporter will be wrong again before that.
     pub debit_half_life_days: u32,
-    /// Maximum weight of one group, in natural log-odds. No reputation is sufficient to list a signature alone.
+    /// Maximum weight of one group, in natural log-odds. By default, it is far below `block_score`, so that no
+    /// reputation alone lists a signature.
     pub weight_max: f64,
-    /// Factor for evidence of ham: a false listing costs more than a missed one.
+    /// Factor for evidence for ham. A wrong listing costs more than a missed one.
     pub ham_factor: f64,
-    /// Maximum of unanchored evidence for spam. It is below `block_score`, so that patient attackers alone never list a
-    /// signature.
+    /// Maximum of unanchored evidence for spam. It is below `block_score`, so that even patient attackers cannot list a
+    /// signature alone.
     pub unanchored_spam_max: f64,
-    /// Maximum of unanchored evidence for ham, so that farmed identities cannot suppress reports by anchors.
+    /// Maximum of unanchored evidence for ham, so that identities created for an attack cannot suppress reports by
+    /// anchors.
     pub unanchored_ham_max: f64,
-    /// Minimum score of a suspect signature, which is a hint and never a reason to reject a message.
+    /// Minimum score of a suspect signature. Suspicion is a hint and never a reason to reject a message.
     pub suspect_score: f64,
-    /// Minimum number of groups for a suspect signature: a single voice is not enough.
+    /// Minimum number of groups for a suspect signature, because a single voice is not enough.
     pub suspect_groups: u32,
     /// Minimum score for listing.
     pub block_score: f64,
     /// Minimum number of groups with weight for listing.
     pub block_groups: u32,
-    /// Minimum number of anchored groups for listing. Protects against identities that earned trust by echoing others.
+    /// Minimum number of anchored groups for listing. It protects against identities that earned their trust for an
+    /// attack.
     pub block_anchors: u32,
-    /// Minimum number of anchored reports with which unanchored revocations can no longer prevent a listing.
+    /// Number of anchored groups that must report before unanchored revocations can no longer prevent a listing.
     pub anchors_beyond_doubt: u32,
-    /// Score required beyond `block_score` to list a revoked signature, so that revocations do not flap.
+    /// Score required in addition to `block_score` to list a revoked signature again. It keeps a signature from
+    /// alternating between listed and revoked.
     pub unrevoke_margin: f64,
     /// Number of own reporters whose reports list a signature at once. Sites with many users should raise it.
     pub own_reports_needed: u32,
     /// Seconds from the first claim about a signature to its settlement. Until then, anchors can make their claims.
     pub settle_after: u64,
-    /// Credit for a confirmed claim made before the signature was listed (for a revocation: before an anchor revoked
-    /// it). Later claims earn nothing, so that echoing does not pay.
+    /// Credit for a confirmed report made before the signature was listed, or a confirmed revocation made before an
+    /// anchor revoked the signature. Later claims earn nothing, so that echoing does not pay.
     pub credit_early: f64,
-    /// Maximum credit of a reporter per day. Earning trust takes many days, no matter how many claims are made.
+    /// Maximum credit of a reporter per day. So it takes many days to earn trust, no matter how many claims are made.
     pub credit_daily_max: f64,
-    /// Debit for a claim refuted by anchors. By default, it cancels the credit for ten right claims.
+    /// Debit for a claim refuted by anchors. By default, it is as large as the credit for ten right claims.
     pub debit_refuted: f64,
     /// Debit for a claim that no anchor confirmed, so that random claims have a cost.
     pub debit_unconfirmed: f64,
-    /// Maximum share of the nursery for entries charged to one group, so that it cannot evict the rest.
+    /// Maximum share of the nursery for entries charged to one group, so that no group can evict all others.
     pub group_share: f64,
     /// Maximum share of the nursery for a group of own reporters or traps, who receive more spam than others.
     pub own_share: f64,
@@ -76,12 +80,12 @@ pub struct Policy {
     pub stranger_inserts_daily: u32,
     /// Maximum number of new entries of a group of accounts or a pinned peer per day.
     pub group_inserts_daily: u32,
-    /// Unused, and kept only for the encoding of policies: own reporters and traps are limited by their shares of the
+    /// Unused, and kept only for the encoding of policies. Own reporters and traps are limited by their shares of the
     /// books.
     pub own_inserts_daily: u32,
     /// Seconds from the first claim about a signature to the removal of its entry.
     pub nursery_life: u64,
-    /// Maximum number of votes per signature. Heavier votes replace lighter ones, and votes of anchors are always
+    /// Maximum number of votes per signature. Heavier votes replace lighter ones, and an anchor's vote is always
     /// stored.
     pub votes_max: u32,
 }
@@ -134,7 +138,7 @@ pub enum PolicyError {
     /// Two fields contradict each other.
     #[error("{why}")]
     Contradiction {
-        /// Names of the fields and the rule that they break.
+        /// Names of the fields, and the rule that they break.
         why: &'static str,
     },
 }
@@ -150,7 +154,7 @@ impl Policy {
         self.check_order()
     }
 
-    /// Checks amounts of evidence: finite and within the limits of storage.
+    /// Checks that amounts of evidence are finite and within the limits of storage.
     fn check_evidence(&self) -> Result<(), PolicyError> {
         let above_zero = [
             ("prior", self.prior.0, EVIDENCE_MAX),

@@ -1,8 +1,8 @@
-//! Encoding of a policy: 31 numbers of 8 bytes each, in the order of the fields. It is part of the state, because the
-//! same events have different effects under different policies.
+//! Encoding of a policy: 31 numbers of 8 bytes each, in the order of the fields. The policy is part of the state,
+//! because the same events have different effects under different policies.
 //!
-//! The 21st number, the credit for an echo in old policies, is unused. It is always written with the same value, and
-//! ignored on decoding.
+//! The 21st number is unused; in old policies it was the credit for an echo. It is always written with the same value,
+//! and ignored on decoding.
 
 use super::Policy;
 use crate::codec::{Malformed, Reader};

@@ -1,9 +1,9 @@
-//! Precision of reporters, and the resulting weights of their claims.
+//! The precision of reporters, and the resulting weights of their claims.
 //!
-//! The results are identical on every machine, to the last bit, because journals are replayed and the resulting states
-//! compared. So credits are whole millionths, decay is a multiplication by a fixed-point factor, and the logarithm uses
-//! only `+ - * /` and the square root, for which IEEE 754 specifies the rounding. (`f64::ln` and `f64::powf` come from
-//! the system's library and may differ.)
+//! The results must be identical on every machine, to the last bit, because journals are replayed and the resulting
+//! states are compared. So credits are whole millionths, and decay is a multiplication by a fixed-point factor. The
+//! calculations with `f64` use only `+ - * /` and the square root, for which IEEE 754 specifies the rounding.
+//! (`f64::ln` and `f64::powf` come from the system's library and may differ.)
 
 /// Number of stored units in a credit or debit of 1.
 const MILLION: f64 = 1_000_000.0;
@@ -32,8 +32,8 @@ pub(super) struct Decay {
 }
 
 impl Decay {
-    /// Finds the largest daily factor that reduces a value to at most half after `half_life_days`, by integer
-    /// bisection.
+    /// Finds, by integer bisection, the largest daily factor that reduces a value to at most half within
+    /// `half_life_days`.
     pub(super) fn new(half_life_days: u32) -> Self {
         let half_life_days = u64::from(half_life_days.max(1));
         let (mut low, mut high) = (0, 1 << FACTOR_BITS);
@@ -44,7 +44,7 @@ impl Decay {
         Self { half_life_days, daily: low }
     }
 
-    /// Returns `value` after a decay of `days` days, rounded down.
+    /// Returns `value` after `days` days of decay, rounded down.
     pub(super) fn after(self, value: u32, days: u64) -> u32 {
         if days >= self.half_life_days * HALF_LIVES_MAX {
             return 0;
@@ -68,7 +68,7 @@ fn power(factor: u64, mut exponent: u64) -> u64 {
     result
 }
 
-/// Returns the lower bound of a precision: the mean of Beta(a, b) less one standard deviation, at least 0.
+/// Returns the lower bound of a precision: the mean of Beta(a, b) minus one standard deviation, but at least 0.
 pub(super) fn precision(good: u32, bad: u32, prior: (f64, f64)) -> f64 {
     let a = prior.0 + f64::from(good) / MILLION;
     let b = prior.1 + f64::from(bad) / MILLION;
@@ -77,7 +77,8 @@ pub(super) fn precision(good: u32, bad: u32, prior: (f64, f64)) -> f64 {
     (a / sum - deviation).max(0.0)
 }
 
-/// Returns the log-odds of a precision, clamped to the range from 0 to `weight_max`, in units of 1/1024, rounded down.
+/// Returns the log-odds of a precision, clamped to the range from 0 to `weight_max`. The unit is 1/1024, and the result
+/// is rounded down.
 pub(super) fn weight(precision: f64, weight_max: f64) -> u16 {
     if precision <= 0.5 {
         return 0;
@@ -87,8 +88,8 @@ pub(super) fn weight(precision: f64, weight_max: f64) -> u16 {
     (clipped * WEIGHT_PARTS) as u16
 }
 
-/// Returns the natural logarithm of a number of at least 1, with an error of at most 1e-12. Halves the number first,
-/// then uses the series of the inverse hyperbolic tangent.
+/// Returns the natural logarithm of a number that is at least 1, with an error of at most 1e-12. Halves the number
+/// repeatedly, then uses the series of the inverse hyperbolic tangent.
 fn logarithm(mut value: f64) -> f64 {
     let mut halvings = 0.0;
     while value >= 2.0 {

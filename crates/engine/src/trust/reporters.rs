@@ -1,8 +1,8 @@
-//! Records of reporters: the numbers of their right and wrong claims.
+//! Reporters' records: the numbers of their right and wrong claims.
 //!
-//! A record is created when a claim is first settled, not when it is made, so reporters without settled claims use no
-//! memory. The table is bounded. When it is full, records without weight are evicted first, starting with the least
-//! recently settled one. An anchor is never evicted for another kind of reporter.
+//! A reporter's record is created when its first claim is settled, so reporters without settled claims use no memory.
+//! The table is bounded. When it is full, records without weight are evicted first, starting with the least recently
+//! settled one. An anchor's record is evicted only for another anchor's.
 
 use bruit_filters::OutOfMemory;
 use hashbrown::HashTable;
@@ -15,23 +15,24 @@ use super::{Reporter, ReporterView, Standing};
 use crate::memory::table;
 use crate::time::Time;
 
-/// Number of tiers of records in order of eviction: accounts without weight, accounts with weight, anchors.
+/// Number of tiers of records. In the order of eviction, they are accounts without weight, accounts with weight, and
+/// anchors.
 pub(super) const RECORD_TIERS: usize = 3;
 
 /// The outcome of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VoteOutcome {
-    /// Anchors of other groups agree, and the claim was made before the result was known.
+    /// Anchors in other groups agree, and the claim was made before the result was known.
     Confirmed,
-    /// Anchors of other groups agree, and the books already agreed when the claim was made.
+    /// Anchors in other groups agree, but the result was already known when the claim was made.
     Echoed,
-    /// Anchors of other groups disagree.
+    /// Anchors in other groups disagree.
     Refuted,
-    /// Anchors of other groups made no claim, or are tied.
+    /// Anchors in other groups made no claim, or are tied.
     Unconfirmed,
 }
 
-/// The record of one reporter, as of a day.
+/// The record of one reporter, as it was on a certain day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReporterRecord {
     pub(super) id: u64,
@@ -106,7 +107,7 @@ pub(super) struct Reporters {
     records: Slab<ReporterRecord>,
     index: HashTable<u32>,
     links: Links,
-    /// Records by tier, the least recently settled first.
+    /// Records by tier, least recently settled first.
     tiers: [SlotList; RECORD_TIERS],
 }
 
@@ -149,7 +150,7 @@ impl Reporters {
         }
     }
 
-    /// Returns the record of a reporter in its public form.
+    /// Returns the public form of a reporter's record.
     pub(super) fn view(&self, policy: &Policy, now: Time, id: u64) -> Option<ReporterView> {
         let record = self.records[self.find(id)?].on(now.day(), self.decays);
         let precision = record.precision(policy, record.standing);
@@ -209,13 +210,13 @@ impl Reporters {
         self.index.find(spread(id), |&slot| self.records[slot].id == id).copied()
     }
 
-    /// Returns the tier of a record, computed without decay, so that it stays valid until the record changes.
+    /// Returns the tier of a record. Decay is ignored, so that the tier stays valid until the record changes.
     pub(super) fn tier(&self, policy: &Policy, record: &ReporterRecord) -> usize {
         let weighs = weight(record.precision(policy, record.standing), policy.weight_max) > 0;
         if record.standing.is_anchor() { RECORD_TIERS - 1 } else { usize::from(weighs) }
     }
 
-    /// Frees a slot for a record of `tier` if one of the same or a lower tier can be evicted.
+    /// Frees a slot for a record of `tier`, if necessary. Returns false if no record can be evicted for it.
     fn make_room(&mut self, policy: &Policy, now: Time, tier: usize) -> bool {
         if !self.records.is_full() {
             return true;
@@ -226,7 +227,7 @@ impl Reporters {
         true
     }
 
-    /// Returns the least recently settled account that once had weight, if decay has reduced it to none.
+    /// Returns the least recently settled account with weight, if decay has since reduced the weight to none.
     fn decayed_account(&self, policy: &Policy, now: Time) -> Option<u32> {
         let slot = self.tiers[1].first()?;
         let record = self.records[slot].on(now.day(), self.decays);

@@ -1,8 +1,8 @@
 //! Bounded memory: reusable slots, and lists of slots.
 //!
 //! A [`Slab`] never grows beyond its initial capacity. A [`SlotList`] is a first-in, first-out list of slots. Its
-//! [`Links`] are stored outside the slab, so that a slot can be removed from the middle in constant time. Slot numbers
-//! depend on history and must not affect results; only the order of chains may.
+//! [`Links`] are stored outside the slab and allow a slot to be removed from the middle in constant time. Slot numbers
+//! depend on history and must not affect results. Only the order of a list may.
 
 use bruit_filters::OutOfMemory;
 
@@ -55,7 +55,7 @@ impl<T> Slab<T> {
         self.free.push(slot);
     }
 
-    /// Memory per slot in bytes, including the links of `chains` chains.
+    /// Memory per slot in bytes, including the links for `chains` lists.
     pub(super) const fn slot_bytes(chains: usize) -> usize {
         size_of::<T>() + size_of::<u32>() + chains * size_of::<[u32; 2]>()
     }
@@ -75,7 +75,7 @@ impl<T> std::ops::IndexMut<u32> for Slab<T> {
     }
 }
 
-/// A list of slots, the oldest first.
+/// A list of slots, oldest first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlotList {
     first: u32,
@@ -98,7 +98,7 @@ impl SlotList {
     }
 }
 
-/// The neighbours of every slot. Several chains can share these links, but a slot is in at most one of them.
+/// The neighbours of every slot. Several lists can share these links, but a slot is in at most one of the lists.
 #[derive(Debug)]
 pub(super) struct Links(Vec<[u32; 2]>);
 
@@ -110,7 +110,7 @@ impl Links {
         Ok(Self(links))
     }
 
-    /// Appends a slot that is in no chain of these links.
+    /// Appends a slot, which must not be in any list of these links.
     pub(super) fn push(&mut self, chain: &mut SlotList, slot: u32) {
         self.0[slot as usize] = [chain.last, NONE];
         match some(chain.last) {
@@ -121,7 +121,7 @@ impl Links {
         chain.length += 1;
     }
 
-    /// Removes a slot from this chain.
+    /// Removes a slot from this list.
     pub(super) fn remove(&mut self, chain: &mut SlotList, slot: u32) {
         let [before, after] = std::mem::replace(&mut self.0[slot as usize], [NONE; 2]);
         match some(before) {
@@ -135,7 +135,7 @@ impl Links {
         chain.length -= 1;
     }
 
-    /// Iterates over the slots of a chain, the oldest first.
+    /// Iterates over the slots of a list, oldest first.
     pub(super) fn iter(&self, chain: &SlotList) -> impl Iterator<Item = u32> {
         std::iter::successors(chain.first(), |&slot| some(self.0[slot as usize][1]))
     }
@@ -152,14 +152,14 @@ pub(super) const fn spread(id: u64) -> u64 {
     mixed ^ (mixed >> 29)
 }
 
-/// Returns a capacity with which a hash table of `slots_max` slots never grows. Hashbrown removes tombstones in place
-/// if at most half of the capacity is in use; otherwise it doubles the table.
+/// Returns a capacity at which a hash table of `slots_max` slots never grows. If at most half of the capacity is in
+/// use, hashbrown removes tombstones in place; otherwise it doubles the table.
 pub(super) const fn table_capacity(slots_max: u32) -> usize {
     slots_max as usize * 2
 }
 
-/// Maximum memory per slot of a hash table. A bucket has a slot number and a control byte, and the number of buckets is
-/// a power of two, filled to at most 7/8.
+/// Maximum memory per slot of a hash table. A bucket consists of a slot number and a control byte. The number of
+/// buckets is a power of two, and at most 7/8 of them are in use.
 pub(super) const TABLE_SLOT_BYTES: usize = 24;
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ fn item(number: u64) -> Fingerprint {
     Fingerprint::new(number.wrapping_mul(0x9e37_79b9_7f4a_7c15), number)
 }
 
-/// A `Trust` together with books to which its changes are applied.
+/// A `Trust`, and books to which its changes are applied.
 struct Site {
     trust: Trust,
     books: std::collections::BTreeMap<Fingerprint, Listing>,
@@ -51,7 +51,7 @@ impl Site {
         Self::with_memory(policy, SMALL)
     }
 
-    /// Creates a site with so much memory and such large shares that no bound matters.
+    /// Creates a site whose memory and shares are so large that no bound matters.
     fn roomy(policy: Policy) -> Self {
         Self::with_memory(Policy { group_share: 1.0, own_share: 1.0, ..policy }, 1 << 20)
     }
@@ -93,7 +93,7 @@ impl Site {
         self.trust.settle(self.now, usize::MAX);
     }
 
-    /// Lets an account earn the maximum trust within forty days. Uses signature numbers starting at `numbers`.
+    /// Makes an account earn the maximum trust within forty days. Uses signature numbers from `numbers` on.
     fn train(&mut self, reporter: Reporter, numbers: u64) {
         for number in numbers..numbers + 200 {
             self.report(trap(u64::MAX), number);

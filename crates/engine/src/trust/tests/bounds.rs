@@ -28,7 +28,7 @@ fn votes_are_bounded_and_lighter_ones_give_way() {
     site.report(account(50), 1);
     assert_eq!(votes(&site, 1), [10, 11, 12]);
     site.report(own(20), 1);
-    assert_eq!(votes(&site, 1), [11, 12, 20], "anchors always get in");
+    assert_eq!(votes(&site, 1), [11, 12, 20], "an anchor's vote is always stored");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_full_table_evicts_the_oldest_of_the_lowest_tier_and_never_a_better_one() {
     assert_eq!(
         claim(&mut site, account(50), 300),
         Some(NurseryRefusal::Full),
-        "only anchors evict what anchors voted on"
+        "only anchors evict entries that anchors voted on"
     );
 }
 
@@ -123,7 +123,7 @@ fn a_group_over_its_quota_may_claim_again_the_next_day() {
     assert_eq!(site.claim(account(1), 4, Claim::Revoke), Err(refused));
     let colleague = Reporter { id: 2, standing: Standing::Account, group: 1 };
     assert_eq!(site.claim(colleague, 4, Claim::Report), Err(refused));
-    assert_eq!(site.claim(account(1), 3, Claim::Report), Ok(Change::Nothing), "known signatures do not count");
+    assert_eq!(site.claim(account(1), 3, Claim::Report), Ok(Change::Nothing), "known signatures are not limited");
     assert_eq!(site.trust.admit(site.now, &account(1), &item(3)), Ok(()));
     assert_eq!(site.claim(account(5), 5, Claim::Report), Ok(Change::Nothing));
     site.now = Time(1_001 * Time::DAY);
@@ -154,7 +154,7 @@ fn a_full_table_of_reporters_evicts_records_without_weight_first() {
     (0..ENTRIES - 2).for_each(|id| settle(&mut site, account(100 + id)));
     assert!(site.trust.reporter(site.now, 2).is_some());
     settle(&mut site, account(300));
-    assert!(site.trust.reporter(site.now, 2).is_none(), "the longest unsettled is evicted");
+    assert!(site.trust.reporter(site.now, 2).is_none(), "the least recently settled record is evicted");
     (0..ENTRIES).for_each(|id| settle(&mut site, pinned(400 + id)));
     assert!(site.trust.reporter(site.now, 1).is_none(), "an anchor is evicted for another anchor");
     settle(&mut site, account(500));

@@ -1,4 +1,4 @@
-//! Encoding of the state.
+//! Tests of the encoding of the trust state.
 
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -19,7 +19,7 @@ fn busy(seed: u64, claims: u32) -> Site {
     site
 }
 
-/// Makes a random claim. Anchors are rare; otherwise the table would soon contain only entries with their votes.
+/// Makes a random claim. Anchors are rare, or else the table would soon contain only entries that they voted on.
 fn claim_at_random(site: &mut Site, random: &mut ChaCha8Rng) {
     let id = random.random_range(0..60);
     let standing = match id {

@@ -1,4 +1,4 @@
-//! Comparison of the scheme with a model without bounds, tables or shortcuts.
+//! Comparison of the trust rules with a model that has no bounds, tables or shortcuts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,7 @@ impl Signature {
 struct Model {
     policy: Policy,
     signatures: BTreeMap<u64, Signature>,
-    /// By reporter: credits and debits in millionths, credits of the day, and the day.
+    /// For each reporter: credits and debits in millionths, the credits of one day, and that day.
     reporters: BTreeMap<u64, (u32, u32, u32, u64)>,
 }
 
@@ -147,7 +147,7 @@ impl Model {
         due.iter_mut().for_each(|signature| signature.settled = true);
         let mut said: Vec<_> = due.into_iter().map(Signature::settle).collect();
         let is_over = |signature: &&mut Signature| now.0 - signature.first >= 14 * Time::DAY;
-        // Claims made after settlement are settled when the signature is removed.
+        // Claims made after the settlement are settled when the signature is removed.
         let mut over: Vec<_> = self.signatures.values_mut().filter(is_over).collect();
         over.sort_by_key(|signature| signature.first);
         said.extend(over.into_iter().map(Signature::settle));
@@ -232,7 +232,7 @@ fn the_scheme_matches_the_model() {
             model.settle(site.now);
         }
     }
-    // Check that all combinations occurred; otherwise the test would prove nothing.
+    // Check that all combinations occurred. Otherwise the test would prove nothing.
     assert_eq!(seen.len(), 7, "{seen:?}");
     assert!(seen.values().all(|&times| times >= 5), "{seen:?}");
 }
@@ -249,8 +249,8 @@ fn draw(random: &mut ChaCha8Rng) -> (Reporter, u64, Claim) {
         _ => Standing::Stranger,
     };
     let claim = if random.random_bool(0.75) { Claim::Report } else { Claim::Revoke };
-    // Own reporters choose among more signatures, so that few signatures have a claim by one. These claims take effect
-    // at once; if they were frequent, evidence would never matter.
+    // Own reporters choose among more signatures, so that few signatures have an own reporter's claim. Such claims take
+    // effect at once. If they were frequent, evidence would never matter.
     let number = if standing == Standing::Own { random.random_range(0..60) } else { random.random_range(0..20) };
     (Reporter { id, standing, group: if id > 25 { id / 2 } else { id } }, number, claim)
 }

@@ -92,9 +92,9 @@ fn a_listing_whose_evidence_drops_below_block_is_revoked() {
     [account(50), account(51), pinned(1)].into_iter().for_each(|reporter| _ = site.report(reporter, 1));
     assert!(site.books[&item(1)].listed);
     assert_eq!(site.revoke(account(99), 1), Change::Nothing, "the account has no weight");
-    assert_eq!(site.revoke(account(52), 1), Change::Revoke, "a score of 7.5 less 2 is below 6");
+    assert_eq!(site.revoke(account(52), 1), Change::Revoke, "a score of 7.5 minus 2 is below 6");
     [account(50), account(51), pinned(1), pinned(2)].into_iter().for_each(|reporter| _ = site.report(reporter, 2));
-    assert_eq!(site.revoke(account(52), 2), Change::Nothing, "two anchors are beyond doubt");
+    assert_eq!(site.revoke(account(52), 2), Change::Nothing, "two anchors outweigh unanchored revocations");
 }
 
 #[test]
@@ -133,7 +133,11 @@ fn an_own_reporter_can_take_back_the_only_revocation() {
     let mut strict = Site::new(Policy { own_reports_needed: 2, ..Policy::default() });
     [1, 2].into_iter().for_each(|id| _ = strict.report(own(id), 1));
     assert_eq!(strict.revoke(own(1), 1), Change::Revoke);
-    assert_eq!(strict.report(own(1), 1), Change::Nothing, "only one of two: the other report precedes the revocation");
+    assert_eq!(
+        strict.report(own(1), 1),
+        Change::Nothing,
+        "one of two reports required: the other precedes the revocation"
+    );
 }
 
 #[test]
@@ -141,7 +145,7 @@ fn evidence_lists_again_only_with_the_margin_and_two_more_anchors() {
     let mut site = Site::new(Policy::default());
     [1, 2, 3].into_iter().for_each(|id| _ = site.report(pinned(id), 1));
     assert_eq!(site.revoke(pinned(9), 1), Change::Revoke);
-    // The revoke weighs 5, so 15 are needed: six anchors.
+    // The revocation weighs 5, so the reports must weigh 15. This takes six anchors.
     let changes = (11..17).map(|id| site.report(pinned(id), 1)).collect::<Vec<_>>();
     assert_eq!(changes[..5], [Change::Nothing; 5]);
     assert_eq!(changes[5], Change::List);

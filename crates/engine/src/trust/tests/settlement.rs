@@ -1,4 +1,4 @@
-//! Tests of the credits and debits of reporters, and of the time of settlement.
+//! Tests of reporters' credits and debits, and of the time of settlement.
 
 use super::*;
 
@@ -116,7 +116,7 @@ fn echoed_revocations_earn_nothing_and_wrong_echoes_are_debited() {
     [1, 2, 3].into_iter().for_each(|id| _ = site.report(trap(90 + id), 2));
     site.revoke(account(1), 2);
     site.wait(DUE);
-    assert_eq!(credits(&site, 1), Some((0, 1, 0)), "the echo has no effect, but the revocation refuted by traps has");
+    assert_eq!(credits(&site, 1), Some((0, 1, 0)), "the echo has no effect, but the refuted revocation has");
 }
 
 #[test]
