@@ -1,13 +1,12 @@
-//! Accounts of reporters, and the authentication of their claims.
+//! Reporter accounts, and the authentication of their claims.
 //!
 //! One bounded table, [`Accounts`], holds the protocol, credential, independence group and standing of every account.
-//! [`razor`], [`pyzor`], [`dcc`] and [`fuzzy`] authenticate messages of the four protocols from bytes alone, without
-//! sockets or a clock. [`Credential::new`] checks a password once and refuses weak ones. Only the [`Credential`] is
-//! stored and journalled; it is sufficient for verification.
+//! [`razor`], [`pyzor`], [`dcc`] and [`fuzzy`] authenticate messages of the four protocols. They work on bytes and use
+//! neither sockets nor a clock. [`Credential::new`] refuses weak passwords. Only the resulting [`Credential`], which is
+//! sufficient for verification, is stored and journalled.
 //!
-//! For Razor, Pyzor and rspamd the stored form is not the original secret. It must be kept secret nevertheless: the
-//! protocols allow anyone with the table to authenticate as any account in it. Guessed passwords can also be tested
-//! against it.
+//! For Razor, Pyzor and rspamd the stored form is not the original secret. It must still be kept secret: anyone who has
+//! the table can authenticate as any account in it, and can test guessed passwords against it.
 //!
 //! ```
 //! use bruit_engine::time::Time;

@@ -1,4 +1,4 @@
-//! Sizes of all structures for a memory budget.
+//! The sizes of all structures within a memory budget.
 //!
 //! [`SHARES`] divides the budget between the structures. The sizing functions of `bruit-filters` compute the number of
 //! signatures that each structure holds at the error rates below. Memory use does not grow with traffic: a full
@@ -19,30 +19,29 @@ pub const BUDGET_MIN: u64 = 8 << 20;
 /// Maximum memory. With more, ticks could not clear a generation within one day.
 pub const BUDGET_MAX: u64 = 32 << 30;
 
-/// Maximum share of checks of unreported signatures that may return spam, over the whole window.
+/// Maximum share of unreported signatures that a check may find listed, over the whole window.
 pub const SPAM_RATE: f64 = 1e-6;
-/// Maximum share of listed signatures that may be mistaken for revoked ones; each such mistake misses spam.
+/// Maximum share of listed signatures that may be mistaken for revoked ones. Each such mistake misses spam.
 pub const REVOKED_RATE: f64 = 1e-4;
-/// Maximum share of signatures with a wrong count over the window. Wrong counts are too high, mostly by one.
+/// Maximum share of signatures with a wrong recipient count, over the window. Wrong counts are too high, mostly by one.
 pub const COUNT_RATE: f64 = 0.2;
-/// Maximum share of signatures with a wrong count of claims. These counts do not include the claim that listed the
-/// signature.
+/// Maximum share of signatures with a wrong claim count. The claim that listed a signature is not counted.
 pub const CLAIM_COUNT_RATE: f64 = 0.2;
 
 /// Maximum error rate of a book, as a multiple of the planned one. Above the planned rate, only anchors and peers may
 /// add signatures. At the maximum rate, no new signature is accepted until the next generation begins. The factor is
 /// well below ten because a segment of another server is accepted as a whole.
 pub const STRETCH: f64 = 5.0;
-/// Maximum error rate of counts. When this share of signatures has a wrong count, no new signature is counted.
+/// Maximum error rate of counts. Once this share of signatures has a wrong count, no new signature is counted.
 pub const COUNT_RATE_MAX: f64 = 0.5;
 
 /// Number of generations that a check considers.
 const LIVE: u32 = LIVE_GENERATIONS as u32;
 
-/// Upper bound on the average memory of an account: its name and its place in a tree.
+/// Upper bound on the average memory of an account, including its name and its place in a tree.
 const ACCOUNT_BYTES: u64 = 320;
 
-/// Maximum memory for a whitelisted signature, in a hash table that has just doubled.
+/// Maximum memory for a whitelisted signature. It is reached when the hash table has just doubled.
 const WHITELISTED_BYTES: u64 = 75;
 
 /// Length of a line of a ring in bytes.
@@ -52,14 +51,14 @@ const LINE_BYTES: u64 = 64;
 /// and undo log of a running snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// Listed signatures: 10,000,000 at 256 MiB and [`SPAM_RATE`].
+    /// Listed signatures: 10,000,000 with 256 MiB, at an error rate of [`SPAM_RATE`].
     pub spam: u64,
     /// Revoked signatures: about one for every ten listed.
     pub revoked: u64,
-    /// Counts of claims, except the claim that lists a signature: 4,000,000 signatures at 256 MiB and
+    /// Claim counts, without the claims that list a signature: 4,000,000 signatures with 256 MiB, at an error rate of
     /// [`CLAIM_COUNT_RATE`].
     pub claims: u64,
-    /// Counts of recipients: 20,000,000 signatures at 256 MiB and [`COUNT_RATE`].
+    /// Recipient counts: 20,000,000 signatures with 256 MiB, at an error rate of [`COUNT_RATE`].
     pub bulk: u64,
     /// Reporters and unsettled claims.
     pub trust: u64,
@@ -101,15 +100,15 @@ pub struct Plan {
     pub bytes: u64,
     /// Sizes of the books.
     pub sizes: BookSizes,
-    /// Memory of nursery and reporters.
+    /// Memory for the nursery and the reporters.
     pub trust_bytes: u64,
-    /// Memory of texts.
+    /// Memory for texts.
     pub replica_bytes: u64,
-    /// Memory of the features of good mail.
+    /// Memory for the features of good mail.
     pub good_bytes: u64,
-    /// Memory of texts with shingles.
+    /// Memory for texts with shingles.
     pub shingle_bytes: u64,
-    /// Memory of accounts and whitelists.
+    /// Memory for accounts and whitelists.
     pub list_bytes: u64,
 }
 
@@ -142,8 +141,9 @@ impl Plan {
         })
     }
 
-    /// Returns the plan after a change of the budget. Each ring grows to the largest whole multiple of its lines that
-    /// fits the budget. Lookups stay the same only if all lines are copied equally often. No ring shrinks.
+    /// Returns the plan after a change of the budget. No ring shrinks. Each ring grows to the largest whole multiple of
+    /// its lines that fits the budget. A fraction is impossible: if some lines were copied more often than others,
+    /// lookups would change.
     ///
     /// # Errors
     /// [`BudgetOutOfRange`] if the budget is too small or too large.
@@ -162,23 +162,24 @@ impl Plan {
 }
 
 impl Plan {
-    /// Returns the maximum number of whitelisted signatures, which use a quarter of the memory for lists.
+    /// Returns the maximum number of whitelisted signatures. They may use a quarter of the memory for lists.
     pub(crate) fn whitelist_capacity(&self) -> u64 {
         (self.list_bytes / 4 / WHITELISTED_BYTES).min(SIGNATURES_MAX as u64)
     }
 
-    /// Returns the maximum number of accounts, which use half of the memory for lists.
+    /// Returns the maximum number of accounts. They may use half of the memory for lists.
     pub(crate) fn account_capacity(&self) -> u64 {
         (self.list_bytes / 2 / ACCOUNT_BYTES).min(ACCOUNTS_MAX as u64)
     }
 }
 
-/// Returns the whole factor by which a structure of size `now` can grow without exceeding `planned`; at least 1.
+/// Returns the largest whole factor, at least 1, by which a structure of size `now` can grow without exceeding
+/// `planned`.
 pub(crate) const fn multiple(now: u64, planned: u64) -> u64 {
     if now == 0 || planned < now { 1 } else { planned / now }
 }
 
-/// Returns `whole` × `lines` / `planned`: the capacity of a structure that has only `lines` of the `planned` lines.
+/// Returns `whole` × `lines` / `planned`: the capacity of a structure that has `lines` instead of `planned` lines.
 pub(crate) fn part(whole: u64, lines: u64, planned: u64) -> u64 {
     let part = u128::from(whole) * u128::from(lines.min(planned)) / u128::from(planned.max(1));
     u64::try_from(part).unwrap_or(whole)
@@ -198,7 +199,7 @@ pub struct Capacities {
 }
 
 impl Capacities {
-    /// Returns the capacities of books of these sizes in one generation.
+    /// Returns how many signatures books of these sizes hold in one generation.
     #[must_use]
     pub fn per_generation(sizes: &BookSizes) -> Self {
         Self {
@@ -209,8 +210,8 @@ impl Capacities {
         }
     }
 
-    /// Returns the maximum numbers of signatures in one generation. With these, the error rate is [`STRETCH`] times the
-    /// planned one or, for counts, [`COUNT_RATE_MAX`].
+    /// Returns the maximum numbers of signatures in one generation. At these numbers, the error rate is [`STRETCH`]
+    /// times the planned rate or, for counts, [`COUNT_RATE_MAX`].
     #[must_use]
     pub fn limits(sizes: &BookSizes) -> Self {
         Self {
@@ -221,7 +222,7 @@ impl Capacities {
         }
     }
 
-    /// Returns the capacities over the window.
+    /// Returns how many signatures books of these sizes hold in the whole window.
     #[must_use]
     pub fn per_window(sizes: &BookSizes) -> Self {
         let Self { spam, revoked, claims, bulk } = Self::per_generation(sizes);
@@ -230,8 +231,8 @@ impl Capacities {
     }
 }
 
-/// Returns the largest number, at most 2^40, for which `fits` returns true. It must return true for all smaller
-/// numbers, too.
+/// Returns the largest number up to 2^40 for which `fits` returns true. `fits` must also return true for all smaller
+/// numbers.
 fn most(fits: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0_u64, 1 << 40);
     while low < high {

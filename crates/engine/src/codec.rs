@@ -99,12 +99,12 @@ impl<'a> Reader<'a> {
         self.array(what).map(u64::from_le_bytes)
     }
 
-    /// Reads a count of items of at least `bytes_each` bytes each, and checks that the rest of the input can contain
-    /// them.
+    /// Reads a number of items. Checks that the rest of the input is long enough for them, at `bytes_each` bytes or
+    /// more per item.
     ///
     /// # Errors
-    /// [`Malformed::OutOfRange`] if there are more than `most`, [`Malformed::Truncated`] if the rest of the input is
-    /// too short.
+    /// [`Malformed::OutOfRange`] if the number exceeds `most`; [`Malformed::Truncated`] if the rest of the input is too
+    /// short.
     pub fn count(&mut self, most: usize, bytes_each: usize, what: &'static str) -> Result<usize, Malformed> {
         let value = u64::from(self.u32(what)?);
         let count = usize::try_from(value).ok().filter(|&count| count <= most);
@@ -115,7 +115,7 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
-    /// Reads a fingerprint: its leading 64 bits, then its trailing 64 bits.
+    /// Reads a fingerprint: first its leading 64 bits, then its trailing 64 bits.
     ///
     /// # Errors
     /// See [`bytes`](Self::bytes).
@@ -141,7 +141,7 @@ pub fn put_fingerprint(out: &mut Vec<u8>, fingerprint: Fingerprint) {
 /// Appends a number of items in the form that [`Reader::count`] reads.
 ///
 /// # Panics
-/// If the count does not fit in 32 bits; all bounds of the engine are far below that.
+/// If the number does not fit in 32 bits. All limits of the engine are far below that.
 pub fn put_count(out: &mut Vec<u8>, count: usize) {
     out.extend(u32::try_from(count).expect("counts are bounded").to_le_bytes());
 }

@@ -1,7 +1,7 @@
 //! The state and decisions of a clearinghouse.
 //!
-//! A state machine without sockets, clock or randomness of its own: time and events are inputs, answers are outputs.
-//! The same events produce the same bytes of state.
+//! A state machine without sockets, clock or random numbers: time and events are inputs, answers are outputs. The same
+//! events always produce the same state, byte for byte.
 //!
 //! | module | contents |
 //! |---|---|

@@ -1,23 +1,23 @@
-//! The verdict on a message, derived from its signatures: the evidence for each, and the piece of the message that it
-//! covers.
+//! The verdict on a message, derived from the evidence about each of its signatures and the piece of the message that
+//! the signature covers.
 //!
 //! Spam copies pieces of good mail: a logo, a footer, a template, a quoted thread. So a listed signature is evidence
 //! only for the piece of the message that it covers. These rules apply in order:
 //!
 //! 1. A whitelisted sender makes the message ham.
-//! 2. The signature of the whole text decides, as spam or as ham: it is the most specific evidence.
-//! 3. The main content decides ([`Main`]): the text by its near replica, the files all together, or the links.
-//! 4. Evidence that was revoked or whitelisted makes the message ham.
-//! 5. Enough recipients make it bulk, unless its mailing list is whitelisted or a signature that counts its recipients
-//!    is.
-//! 6. Any other listed evidence makes it suspected: this raises a score, but is never a reason to reject.
+//! 2. The signature of the whole text, the most specific evidence, decides for spam or ham.
+//! 3. The main content ([`Main`]) decides for spam: the text by a near replica, all files together, or the links.
+//! 4. Revoked or whitelisted main content makes the message ham.
+//! 5. Enough recipients make it bulk, unless its mailing list or a signature that counts its recipients is whitelisted.
+//! 6. Any other listed evidence makes it suspected. This may raise a score, but is never a reason to reject the
+//!    message.
 //!
-//! A message is not spam merely because it resembles a reported text, as two messages of one template do. The near
-//! replica must be close ([`Stored::is_close`](bruit_signatures::bruit::Stored::is_close)). If much of the reported
-//! text is known from good mail, a second person must have reported it.
+//! A message is not spam merely because it resembles a reported text: two messages from one template resemble each
+//! other, too. The near replica must be close ([`Stored::is_close`](bruit_signatures::bruit::Stored::is_close)). If
+//! much of the reported text is known from good mail, a second person must have reported it.
 //!
-//! Without an [`Outline`], the pieces that the signatures cover are unknown. Each signature then decides for itself,
-//! because the request was about signatures and not about a message.
+//! Without an [`Outline`], the request is about single signatures, and the pieces that they cover are unknown. Each
+//! signature then decides by itself.
 
 mod claim;
 pub(crate) mod files;
@@ -36,11 +36,11 @@ pub use files::{good_features, is_good_file};
 pub use learnable::is_learnable;
 pub use recipients::{NotCounted, WhitelistedSource, count_event};
 
-/// Minimum number of people who must report a text before its near replicas are spam, if much of the text is known from
-/// good mail.
+/// Minimum number of people who must report a template before its near replicas are spam. A template is a text of which
+/// much is known from good mail.
 pub const PEOPLE_AGREEING: u32 = 2;
 
-/// Highest confidence of a message that is only suspected.
+/// Maximum confidence for a message that is only suspected.
 pub const CONFIDENCE_SUSPECTED_MAX: u8 = 60;
 
 /// The evidence from one signature of a message, or from its text.
@@ -59,7 +59,7 @@ pub struct Evidence {
 pub enum EvidenceSource {
     /// A signature, by its scheme and the piece it covers.
     Signature(Scheme, Piece),
-    /// The text, as a near replica of a claimed text.
+    /// The text of the message, as a near replica of a claimed text.
     Text(TextEvidence),
 }
 
@@ -89,14 +89,14 @@ pub enum Role {
     Counts,
 }
 
-/// The reason why a piece of evidence does not decide.
+/// The reason why a piece of evidence cannot decide the verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// The evidence covers one part of the message, and other messages may share that part.
     OnePart,
-    /// Pictures are copied from good mail.
+    /// The evidence is a picture, and spam often copies pictures from good mail.
     Picture,
-    /// Business cards, invitations, keys and tiny files occur in many messages.
+    /// The evidence is a business card, an invitation, a key or a tiny file. These occur in many messages.
     Accessory,
     /// The message has its own text, which is its main content.
     BesideText,
@@ -117,7 +117,7 @@ pub enum Limit {
 pub struct MessageVerdict {
     /// The kind of message.
     pub kind: Kind,
-    /// The reason for this kind.
+    /// The reason for that kind.
     pub reason: MessageReason,
     /// Confidence that the message is spam, 0 to 100.
     pub confidence: u8,
@@ -136,7 +136,7 @@ pub struct MessageVerdict {
 pub enum MessageReason {
     /// The sender of the message is whitelisted.
     SenderWhitelisted,
-    /// The reason for the verdict on the deciding evidence.
+    /// The evidence decided, for this reason.
     Evidence(Reason),
     /// A signature or text is listed or suspected, but does not decide.
     Suspected,
@@ -219,7 +219,8 @@ const fn coverage(evidence: &Evidence) -> u8 {
     }
 }
 
-/// Reduces a confidence for partial coverage: evidence that covers half of the message loses an eighth.
+/// Reduces the confidence of evidence that covers only part of the message. With half of the message covered, an eighth
+/// is lost.
 const fn graded(confidence: u8, coverage: u8) -> u8 {
     (confidence as u32 * (300 + coverage as u32) / 400) as u8
 }
@@ -260,8 +261,7 @@ fn role_of_signature(scheme: Scheme, outline: Option<&Outline>) -> Role {
     }
 }
 
-/// Returns the role of a file. The file decides if files are the main content of the message, and all of them are
-/// listed.
+/// Returns the role of a file. It decides if files are the main content of the message and all of them are listed.
 fn role_of_file(piece: Piece, file: &Evidence, all: &[Evidence], outline: Option<&Outline>) -> Role {
     let Some(outline) = outline else { return Role::Decides };
     let is_other = |one: &&Evidence| one.source == file.source && !std::ptr::eq(*one, file);

@@ -1,16 +1,16 @@
 //! Daily limits on the number of signatures that one group may add to a book.
 //!
-//! Each generation of a ring has a limited capacity. A reporter without a limit could saturate it, and then every
-//! signature would look reported. So each independence group has a daily share. Days are counted from 1970 by the
-//! server's clock, and usage is reset when a day ends.
+//! Each generation of a ring has a limited capacity. A reporter without a limit could use it up, and then every
+//! signature would look reported. So each independence group has a daily share. Usage is reset at the start of each day
+//! (UTC).
 
 use std::collections::BTreeMap;
 
 use crate::codec::{Malformed, Reader, put_count};
 use crate::time::Time;
 
-/// Maximum number of groups whose usage is counted separately. All further groups share one quota, so that a flood of
-/// new groups gains an attacker nothing.
+/// Maximum number of groups whose usage is counted separately. All further groups share one quota, so an attacker gains
+/// nothing from a flood of new groups.
 pub const GROUPS_MAX: usize = 4_096;
 
 /// The group that stands for all groups beyond [`GROUPS_MAX`].
@@ -57,9 +57,9 @@ impl Quotas {
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let day = reader.u64("the day of quotas")?;
+        let day = reader.u64("the day of the quotas")?;
         let count = reader.count(GROUPS_MAX + 1, 12, "the number of groups")?;
-        let mut read = || Ok((reader.u64("a group")?, reader.u32("the usage of a group")?));
+        let mut read = || Ok((reader.u64("a group")?, reader.u32("a group's usage")?));
         Ok(Self { day, used: (0..count).map(|_| read()).collect::<Result<_, _>>()? })
     }
 }

@@ -1,12 +1,12 @@
 //! The realm: the parameters that servers must share for their books to merge.
 //!
-//! The paper's servers need "the same parameters and hash functions". Here, these are one type. A realm is created when
-//! a clearinghouse is founded, stored next to its data, and identified in every file and segment by its [`RealmId`].
-//! Different realms refuse to merge.
+//! In the paper, servers need "the same parameters and hash functions". Here, these are one type. A realm is created
+//! when a clearinghouse is founded, and is stored next to its data. Every file and segment contains its [`RealmId`].
+//! Data of different realms cannot be merged.
 //!
 //! The key and the epochs must be equal; the sizes of the books may differ. Servers exchange fingerprints, and each
-//! stores them in books that fit its own memory. The sizes chosen when a realm was founded remain part of its encoding
-//! and its id.
+//! stores them in books that fit its own memory. The sizes at the founding of a realm remain part of its encoding and
+//! its id.
 
 use bruit_filters::FingerprintKey;
 
@@ -20,26 +20,26 @@ const VERSION_WIDE: u16 = 1;
 /// Version of the encoding for realms with a narrow key. Only the version number differs.
 const VERSION_NARROW: u16 = 2;
 
-/// Minimum length of an epoch. Epochs of seconds are for tests only, in which a generation has to end soon: rings are
-/// cleared once per epoch, and only rings of a few MiB can be cleared that fast. A realm in production has epochs of
-/// hours or more.
+/// Minimum length of an epoch, in seconds. Epochs this short are for tests in which a generation has to end soon. Each
+/// ring clears one generation per epoch, and only a ring of a few MiB can do so in seconds. A realm in production has
+/// epochs of hours or more.
 pub const EPOCH_SECONDS_MIN: u64 = 1;
-/// Maximum length of an epoch.
+/// Maximum length of an epoch, in seconds.
 pub const EPOCH_SECONDS_MAX: u64 = 366 * Time::DAY;
 
-/// Maximum number of lines in a ring, 64 GiB.
+/// Maximum number of lines in a ring: 64 GiB.
 pub const RING_LINES_MAX: u64 = 1 << 30;
 
 /// The sizes of the books, in lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BookSizes {
-    /// Lines of each of the two stages of the ring of listed signatures.
+    /// Number of lines in each of the two stages of the ring of listed signatures.
     pub spam_lines: u64,
-    /// Lines of the ring of revoked signatures.
+    /// Number of lines in the ring of revoked signatures.
     pub revoked_lines: u64,
-    /// Lines of the ring that counts claims.
+    /// Number of lines in the ring that counts claims.
     pub claim_lines: u64,
-    /// Lines of the ring that counts recipients.
+    /// Number of lines in the ring that counts recipients.
     pub bulk_lines: u64,
 }
 
@@ -75,7 +75,7 @@ pub struct RealmMismatch {
 }
 
 impl BookSizes {
-    /// Returns true if no book has more lines here than in `most`.
+    /// Returns true if no ring has more lines here than in `most`.
     #[must_use]
     pub const fn fit(&self, most: &Self) -> bool {
         self.spam_lines <= most.spam_lines
@@ -98,13 +98,13 @@ impl BookSizes {
 }
 
 impl Realm {
-    /// Default epoch of the spam book, for a window of 30 to 35 days.
+    /// Default epoch length of the spam book, for a window of 30 to 35 days.
     pub const SPAM_EPOCH_SECONDS: u64 = 5 * Time::DAY;
-    /// Default epoch of the bulk book, for a window of six to seven days.
+    /// Default epoch length of the bulk book, for a window of six to seven days.
     pub const BULK_EPOCH_SECONDS: u64 = Time::DAY;
 
     /// Creates a realm. The caller must generate the key at random. New realms should have a narrow key, because
-    /// servers exchange fingerprints in 8 bytes, which is too short for fingerprints under a wide key.
+    /// servers exchange fingerprints as 8 bytes. That is too short for fingerprints under a wide key.
     ///
     /// # Errors
     /// [`Malformed::OutOfRange`] for epochs or sizes beyond the bounds of this module.
@@ -146,8 +146,8 @@ impl Realm {
         self.bulk_epoch_seconds
     }
 
-    /// Returns the sizes of the books when the realm was founded, which are part of its id. A server's own sizes follow
-    /// from its memory budget and may differ ([`Plan::sizes`](crate::budget::Plan::sizes)).
+    /// Returns the sizes of the books at the founding of the realm. They are part of its id. A server's own sizes
+    /// depend on its memory budget and may differ ([`Plan::sizes`](crate::budget::Plan::sizes)).
     #[must_use]
     pub const fn sizes(&self) -> BookSizes {
         self.sizes
@@ -156,7 +156,7 @@ impl Realm {
     /// Returns the realm's id. It is equal for equal realms and reveals nothing about the key.
     #[must_use]
     pub fn id(&self) -> RealmId {
-        // An id has 128 bits, even if the realm has a narrow key.
+        // The id is 128 bits long, even if the realm has a narrow key.
         let name = FingerprintKey::new(*self.key.as_bytes()).fingerprint(&self.shared_bytes());
         let mut id = [0; 16];
         id[..8].copy_from_slice(&name.high().to_le_bytes());
@@ -201,7 +201,7 @@ impl Realm {
             VERSION_NARROW => FingerprintKey::narrow,
             version => return Err(Malformed::OutOfRange { what: "the version of a realm", value: version.into() }),
         };
-        let mut number = || reader.u64("the numbers of a realm");
+        let mut number = || reader.u64("the epochs and sizes of a realm");
         let (spam, bulk) = (number()?, number()?);
         let sizes = BookSizes {
             spam_lines: number()?,
@@ -249,7 +249,7 @@ mod tests {
         Realm::new(FingerprintKey::new([key; 16]), spam_epoch, Realm::BULK_EPOCH_SECONDS, sizes).unwrap()
     }
 
-    /// Returns realms with the wide and the narrow key of these bytes.
+    /// Returns two realms with a key of these bytes: one with a wide key, one with a narrow key.
     fn widths(key: u8) -> [Realm; 2] {
         let keys = [FingerprintKey::new([key; 16]), FingerprintKey::narrow([key; 16])];
         keys.map(|key| Realm::new(key, Realm::SPAM_EPOCH_SECONDS, Realm::BULK_EPOCH_SECONDS, SIZES).unwrap())

@@ -1,11 +1,12 @@
 //! Features that recur in unreported mail on several days.
 //!
 //! A spam campaign ends or is reported within days. The template of a newsletter or shop, or a disclaimer, recurs for
-//! months. So a feature that was seen on several different days in unreported mail is considered good.
+//! months. So a feature is considered good if it was seen in unreported mail on several different days.
 //!
-//! [`RecentFeatures`] keeps one filter for each of the last eight days, in a fixed [`SEEN_BYTES`] bytes. No text can be
-//! read from its bits. It is not part of the state of an [`Engine`](crate::Engine), and may be lost at any time. The
-//! features that it finds must be submitted as an [`Event::GoodFeatures`](crate::event::Event::GoodFeatures).
+//! [`RecentFeatures`] keeps one filter for each of the last eight days. Its size is always [`SEEN_BYTES`], and no text
+//! can be read from its bits. It is not part of the state of an [`Engine`](crate::Engine), so nothing depends on its
+//! survival. The features that it finds must be submitted as an
+//! [`Event::GoodFeatures`](crate::event::Event::GoodFeatures).
 
 use std::ops::RangeInclusive;
 
@@ -20,8 +21,8 @@ use crate::time::Time;
 /// Memory of a [`RecentFeatures`], in bytes.
 pub const SEEN_BYTES: u64 = 8 << 20;
 
-/// Maximum number of different features noted on one day; further features are ignored that day. At this fill level,
-/// about one feature in several thousand wrongly appears to have been seen on any other given day.
+/// Maximum number of different features noted on one day. Further features are ignored that day. At this fill level,
+/// one feature in several thousand seems to have been seen on a given day, although it was not.
 pub const SEEN_FEATURES_PER_DAY: u64 = 400_000;
 
 /// Allowed values for the number of different days on which a feature must be seen.
@@ -37,7 +38,7 @@ const FINGERPRINT_BITS: u32 = 64;
 #[derive(Clone, Debug)]
 pub struct RecentFeatures {
     key: FingerprintKey,
-    /// Filters by day: an epoch of the ring is one day.
+    /// The filters of the last days. An epoch of the ring is one day.
     ring: MembershipRing,
     /// Number of different features noted on the current day.
     noted: u64,
@@ -54,10 +55,9 @@ impl RecentFeatures {
     }
 
     /// Notes a message and returns those of its features that were seen on at least `days` different days, including
-    /// today. For a long message, only as many features are noted as are learnt from a good one.
+    /// today. In a long message, only the features that would be learnt from a good message are noted.
     ///
-    /// If `now` is before the latest day, for example after the clock was set back, the message counts for the latest
-    /// day.
+    /// If `now` is before the latest day, because the clock was set back, the message counts for the latest day.
     pub fn note(&mut self, features: &Features, days: u32, now: Time) -> Vec<u64> {
         self.turn(now.day());
         let (fingerprints, features): (Vec<Fingerprint>, Vec<u64>) =
@@ -97,8 +97,7 @@ impl RecentFeatures {
         for _ in 0..(day - self.ring.epoch()).min(GENERATIONS.into()) {
             self.ring.advance();
         }
-        // After a gap of more days than there are filters, all filters are empty, and the rest of the gap can be
-        // skipped.
+        // After a gap of more days than there are filters, all filters are empty. Skip the rest of the gap.
         if self.ring.epoch() < day && self.ring.expire(usize::MAX) && self.ring.is_clear() {
             self.ring.begin_epoch(day);
         }
@@ -199,7 +198,7 @@ mod tests {
         }
         let wrong: usize = (0..400).map(|at| seen.note(&message((2 << 30) + at * 512, 512), 2, on(TODAY)).len()).sum();
         assert_eq!(wrong, 0, "features are not noted on a full day");
-        assert_eq!(seen.note(&issue(2), 2, on(TODAY + 1)).len(), 50, "the next day has room again");
+        assert_eq!(seen.note(&issue(2), 2, on(TODAY + 1)).len(), 50, "features are noted again on the next day");
         let wrong: usize =
             (0..400).map(|at| seen.note(&message((3 << 30) + at * 512, 512), 2, on(TODAY + 1)).len()).sum();
         assert!(wrong < 400 * 512 / 1_000, "{wrong} of 204,800 features");

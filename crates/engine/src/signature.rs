@@ -1,18 +1,18 @@
 //! Fingerprints of signatures. The engine identifies signatures by their fingerprints.
 //!
-//! A fingerprint covers the scheme's number, in two bytes, and the bytes of the signature, so that equal bytes under
-//! two schemes have different fingerprints. No memory is allocated.
+//! A fingerprint is a hash of the scheme's number, in two bytes, and the bytes of the signature. So the same bytes
+//! under two schemes have different fingerprints. No memory is allocated.
 
 use bruit_filters::{Fingerprint, FingerprintKey};
 use bruit_signatures::{Scheme, Signature};
 
-/// Length of a digest of rspamd's fuzzy storage. It is twice the maximum length of a signature.
+/// Length of a digest in rspamd's fuzzy storage, twice the maximum length of a signature.
 pub const RSPAMD_DIGEST_BYTES: usize = 64;
 
 /// Scheme number for rspamd digests, which only clients compute. Schemes have numbers below 256.
 const RSPAMD_NUMBER: u16 = 256;
 
-/// Scheme number for DCC checksums of the kind Fuz2, which depend on dictionaries that only DCC's own clients may use.
+/// Scheme number for DCC's Fuz2 checksums, which depend on dictionaries that only DCC's own clients may use.
 const FUZ2_NUMBER: u16 = 257;
 
 /// Scheme number for a file that accompanies a claimed text; see [`crate::message`].
@@ -21,14 +21,14 @@ const CARRIED_NUMBER: u16 = 258;
 /// Scheme number for all files of a message together.
 const FILES_NUMBER: u16 = 259;
 
-/// Returns the fingerprint for a claim about a file that accompanies a text. It differs from the file's own
-/// fingerprint, so that such claims never decide a verdict.
+/// Returns the fingerprint for claims about a file that accompanies a text. It is not the file's own fingerprint, so
+/// such claims never decide a verdict.
 #[must_use]
 pub fn fingerprint_of_carried(key: &FingerprintKey, file: &Signature) -> Fingerprint {
     fingerprint(key, CARRIED_NUMBER, file.bytes())
 }
 
-/// Returns the fingerprint of several files together, in any order. Duplicates count once.
+/// Returns the fingerprint of several files together. Their order does not matter, and duplicates count once.
 #[must_use]
 pub fn fingerprint_of_files<'s>(key: &FingerprintKey, files: impl Iterator<Item = &'s Signature>) -> Fingerprint {
     let mut files: Vec<u64> = files.map(|file| fingerprint_of(key, file).high()).collect();
@@ -44,21 +44,21 @@ pub fn fingerprint_of(key: &FingerprintKey, signature: &Signature) -> Fingerprin
     fingerprint(key, number(signature.scheme()), signature.bytes())
 }
 
-/// Returns the fingerprint of a signature given by its bytes, as in a protocol's request, or `None` if there are more
-/// than [`Signature::BYTES_MAX`].
+/// Returns the fingerprint of a signature given as bytes, as in a protocol's request. Returns `None` for more than
+/// [`Signature::BYTES_MAX`] bytes.
 #[must_use]
 pub fn fingerprint_of_bytes(key: &FingerprintKey, scheme: Scheme, bytes: &[u8]) -> Option<Fingerprint> {
     (bytes.len() <= Signature::BYTES_MAX).then(|| fingerprint(key, number(scheme), bytes))
 }
 
-/// Returns the fingerprint of a DCC checksum of the kind Fuz2.
+/// Returns the fingerprint of a DCC Fuz2 checksum.
 #[must_use]
 pub fn fingerprint_of_fuz2(key: &FingerprintKey, sum: &[u8; 16]) -> Fingerprint {
     fingerprint(key, FUZ2_NUMBER, sum)
 }
 
-/// Returns the fingerprint of a digest of rspamd's fuzzy storage. The trailing half is derived from the leading half,
-/// the only part that a record of [`crate::shingles`] stores.
+/// Returns the fingerprint of a digest in rspamd's fuzzy storage. Its trailing half is derived from its leading half,
+/// because a record of [`crate::shingles`] stores only the latter.
 #[must_use]
 pub fn fingerprint_of_digest(key: &FingerprintKey, digest: &[u8; RSPAMD_DIGEST_BYTES]) -> Fingerprint {
     fingerprint_of_short(key, fingerprint(key, RSPAMD_NUMBER, digest).high())
@@ -73,7 +73,7 @@ pub fn fingerprint_of_short(key: &FingerprintKey, high: u64) -> Fingerprint {
     Fingerprint::new(high, key.fingerprint(&high.to_le_bytes()).low())
 }
 
-/// Returns the number of a scheme. Both releases of Pyzor share one, because their clients do not indicate which
+/// Returns the number of a scheme. Both releases of Pyzor share one number, because clients do not indicate which
 /// release computed a digest.
 const fn number(scheme: Scheme) -> u16 {
     match scheme {

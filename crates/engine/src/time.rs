@@ -1,8 +1,9 @@
-//! Time as an argument: the engine has no clock.
+//! Time as an argument, because the engine has no clock.
 
 use std::fmt;
 
-/// Days from 1 March of the year 0 to the start of 1970. In a year that begins in March the leap day is the last day.
+/// Number of days from 1 March of the year 0 to the start of 1970. In years that begin in March, the leap day is the
+/// last day.
 const DAYS_BEFORE_1970: u64 = 719_468;
 const DAYS_IN_400_YEARS: u64 = 146_097;
 
@@ -21,8 +22,8 @@ impl Time {
     /// The end of the year 9999. No valid time is later, so arithmetic with times does not overflow.
     pub const MAX: Self = Self(253_402_300_799);
 
-    /// Returns the seconds since `earlier`, or 0 if `earlier` is later than `self`, for example after the clock was set
-    /// back.
+    /// Returns the seconds since `earlier`, or 0 if `earlier` is later than `self`, as it can be after the clock was
+    /// set back.
     #[must_use]
     pub const fn since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)

@@ -2,13 +2,13 @@
 //!
 //! Units are written as for GNU tools: `M` and `MiB` are 2^20 bytes, `MB` is 10^6.
 
-/// Largest number up to which an `f64` represents every whole number: 2^53.
+/// Largest number below which an `f64` can represent every whole number: 2^53.
 pub const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// Parses a size in bytes, at least 1.
 ///
 /// # Errors
-/// A message that names the expected unit or range.
+/// Returns a message that names the expected unit or range.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let (number, unit) = split_unit(text);
     let factor = unit_bytes(unit)
@@ -34,7 +34,7 @@ fn unit_bytes(unit: &str) -> Option<f64> {
     Some(base.powi(power as i32 + 1))
 }
 
-/// Splits a quantity into number and unit; the `e` of `4e5` is part of the number.
+/// Splits a quantity into number and unit. The `e` in `4e5` is part of the number.
 #[must_use]
 pub fn split_unit(text: &str) -> (&str, &str) {
     let number_end = text.rfind(|c: char| c.is_ascii_digit() || c == '.').map_or(0, |index| index + 1);
@@ -42,7 +42,7 @@ pub fn split_unit(text: &str) -> (&str, &str) {
     (number.trim(), unit.trim())
 }
 
-/// Parses a finite number; underscores are ignored.
+/// Parses a finite number. Underscores are ignored.
 ///
 /// # Errors
 /// If the text is not a number.

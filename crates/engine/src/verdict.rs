@@ -24,7 +24,7 @@ pub enum Reason {
     /// No reporter with weight has made a claim that is still stored.
     #[default]
     NotReported,
-    /// Reported, but without sufficient evidence: this raises a score, but is never a reason to reject.
+    /// Reported, but without sufficient evidence. This may raise a score, but is never a reason to reject a message.
     Suspected,
     /// The site's own users reported it.
     OwnReports,
@@ -34,7 +34,7 @@ pub enum Reason {
     Listed,
     /// Listed, and then revoked.
     Revoked,
-    /// Whitelisted, or a signature that all empty messages share.
+    /// Whitelisted, or shared by all empty messages.
     Whitelisted,
     /// The number of recipients has reached the threshold.
     ManyRecipients,
@@ -49,9 +49,9 @@ pub struct Verdict {
     pub reason: Reason,
     /// Confidence that the signature is spam, 0 to 100.
     pub confidence: u8,
-    /// Number of independent people, groups or servers whose reports are stored.
+    /// Number of independent voices (people, groups or servers) whose reports are stored.
     pub voices: u32,
-    /// Claims counted, by reporters with weight.
+    /// Counted claims. Only claims by reporters with weight are counted.
     pub counts: ClaimCounts,
     /// Number of recipients over the window, if the bulk book was checked.
     pub bulk_count: u32,
@@ -59,8 +59,8 @@ pub struct Verdict {
     pub generations: Generations,
 }
 
-/// Confidence for a listed signature without stored evidence. It is the confidence of the least evidence that suffices
-/// for listing.
+/// Confidence for a listed signature without stored evidence. It is the confidence for the least evidence that is
+/// sufficient for listing.
 pub const CONFIDENCE_LISTED: u8 = 88;
 /// Returns the confidence for reports by this many own users: 80 for one, 90 for two, 95 for three, and so on. It is
 /// lower for a single user, who may be mistaken.

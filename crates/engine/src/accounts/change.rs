@@ -63,7 +63,7 @@ pub enum AccountChange {
 /// Changes of an account by the operator. Absent fields stay as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccountUpdate {
-    /// New credential, of the account's own protocol.
+    /// New credential. It must belong to the account's protocol.
     pub credential: Option<Credential>,
     /// New standing.
     pub standing: Option<Standing>,
@@ -80,7 +80,8 @@ const GROUP: u8 = 4;
 const ENABLED: u8 = 8;
 
 impl AccountChange {
-    /// Returns true if the name fits its length limit and any new credential is of the account's protocol.
+    /// Returns true if the name is within its length limit and a new credential, if any, belongs to the account's
+    /// protocol.
     pub(crate) fn is_within_bounds(&self) -> bool {
         if let Self::Update { protocol, update, .. } = self
             && update.credential.is_some_and(|credential| credential.protocol() != *protocol)
@@ -155,7 +156,8 @@ impl AccountChange {
 }
 
 impl AccountUpdate {
-    /// Returns true if the operator changes more than the enabled flag, and so vouches for the account.
+    /// Returns true if the update changes more than the enabled flag. By such an update, the operator vouches for the
+    /// account.
     pub(super) const fn vouches(&self) -> bool {
         self.credential.is_some() || self.standing.is_some() || self.group.is_some()
     }

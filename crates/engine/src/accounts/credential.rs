@@ -1,4 +1,4 @@
-//! Credentials of accounts: a secret is checked as entered and converted to a verifier, which is stored.
+//! Account credentials. A secret is checked when it is entered, and converted to a verifier, which is stored.
 
 use super::dcc::{self, DccPassword, DccVerifier};
 use super::fuzzy::{Flags, FuzzyKey, KEY_BYTES};
@@ -25,7 +25,7 @@ pub enum Secret<'a> {
     Dcc {
         /// Current password, at most [`dcc::PASSWORD_BYTES_MAX`] bytes.
         current: &'a [u8],
-        /// Password to change to, if any.
+        /// Next password, if a change is in progress.
         next: Option<&'a [u8]>,
     },
     /// A key for rspamd's fuzzy storage.

@@ -1,7 +1,7 @@
-//! DCC: every packet ends in an MD5 of the padded password and the packet.
+//! DCC: every packet ends with an MD5 of the padded password and the packet.
 //!
 //! Verification needs the password itself, so the password is stored unhashed. A client-ID has a current password and
-//! may have a next one. Either is accepted, so that client and server need not switch at the same moment.
+//! may have a next one. The server accepts both, so client and server need not switch at the same moment.
 
 use std::fmt;
 
@@ -25,13 +25,13 @@ pub struct DccPassword([u8; PASSWORD_BYTES_MAX]);
 pub struct DccVerifier {
     /// Current password.
     pub current: DccPassword,
-    /// Password to change to, if any.
+    /// Next password, if a change is in progress.
     pub next: Option<DccPassword>,
 }
 
 impl DccPassword {
-    /// Creates a password of 1 to [`PASSWORD_BYTES_MAX`] bytes without white space or zero bytes; returns `None` for
-    /// any other.
+    /// Creates a password. Returns `None` unless it has 1 to [`PASSWORD_BYTES_MAX`] bytes, and neither white space nor
+    /// zero bytes.
     #[must_use]
     pub fn new(password: &[u8]) -> Option<Self> {
         let is_allowed = !password.is_empty() && password.iter().all(|byte| *byte != 0 && !byte.is_ascii_whitespace());
@@ -46,7 +46,7 @@ impl DccPassword {
         Md5::new().chain_update(self.0).chain_update(packet).finalize().into()
     }
 
-    /// Returns true if the packet ends in its signature under this password.
+    /// Returns true if the packet ends with its signature under this password.
     #[must_use]
     pub fn verify(&self, packet: &[u8]) -> bool {
         let Some((signed, signature)) = packet.split_last_chunk::<SIGNATURE_BYTES>() else { return false };
@@ -104,7 +104,7 @@ impl fmt::Debug for DccPassword {
 mod tests {
     use super::*;
 
-    /// Captured packets of the real client and server: a NOP request and its reply, and a query.
+    /// Packets captured from the original client and server: a NOP request, its reply, and a query.
     const NOP: &str = "00280c01000080006d017f00b55c000002000000010000004922b2dc9a710beced143532552f53e2";
     const QUERY: &str = "00ce0c03000080006d017f00c95c0000040000000100000000000000\
         0112bb1027c0791faac6194840a772f73220\
@@ -126,7 +126,7 @@ mod tests {
         DccPassword::new(text.as_bytes()).unwrap()
     }
 
-    /// The reply to [`NOP`]: 24 bytes of header, version, delay, brand, signature.
+    /// The reply to [`NOP`]: a header of 24 bytes, then version, delay, brand and signature.
     fn reply() -> Vec<u8> {
         let mut reply = bytes("006c0c06000003e96d017f00b55c000002000000010000000c000190");
         reply.extend(b"TESTBRAND");

@@ -1,10 +1,9 @@
-//! rspamd's fuzzy storage: a request is encrypted to a public key of the server, and carries the first eight bytes of
-//! that key.
+//! rspamd's fuzzy storage: a request is encrypted to one of the server's public keys, and carries the first eight bytes
+//! of that key.
 //!
-//! A client generates a new key of its own at every start, so its key does not identify it. The server distinguishes
-//! clients by its own keys: each account is given a separate server key, and a set of flags that it may write. The MAC
-//! of a request proves that the request was encrypted to that key. The MAC is verified by the code that holds the
-//! private keys, not here.
+//! A client generates a new key at every start, so its key does not identify it. Instead, the server has a separate key
+//! for each account, and a set of flags that the account may write. The MAC of a request proves that the request was
+//! encrypted to that server key. The code that holds the private keys verifies the MAC; this module does not.
 
 use crate::codec::{Malformed, Reader};
 
@@ -17,7 +16,7 @@ pub const KEY_ID_BYTES: usize = 8;
 /// The key of an account and the flags it may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FuzzyKey {
-    /// Public half of the server's key pair that was given to this account.
+    /// Public half of the server's key pair for this account.
     pub public_key: [u8; KEY_BYTES],
     /// Flags the account may write. It may check all flags.
     pub flags: Flags,
@@ -28,7 +27,7 @@ pub struct FuzzyKey {
 pub struct Flags([u64; 4]);
 
 impl FuzzyKey {
-    /// Returns the id of the key in requests.
+    /// Returns the key id that requests carry.
     #[must_use]
     pub fn id(&self) -> [u8; KEY_ID_BYTES] {
         std::array::from_fn(|at| self.public_key[at])

@@ -12,13 +12,13 @@ use super::digits::hexadecimal;
 use crate::codec::{Malformed, Reader};
 use crate::time::Time;
 
-/// Length of an account's key in hexadecimal digits: `pyzor genkey` prints a SHA-1.
+/// Length of an account's key in hexadecimal digits. It is a SHA-1, as printed by `pyzor genkey`.
 pub const KEY_DIGITS: usize = 40;
 
 /// Maximum difference in seconds between the time of a request and the server's time, as in the reference server.
 pub const TIME_TOLERANCE_SECONDS: u64 = 300;
 
-/// Verifies the requests of one account: the SHA-1 of its name and key.
+/// Verifier for the requests of one account: the SHA-1 of its name and key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PyzorVerifier([u8; 20]);
 
@@ -72,7 +72,7 @@ mod tests {
 
     const KEY: &[u8] = b"0123456789abcdef0123456789abcdef01234567";
 
-    /// Requests of the real client: text, time and signature.
+    /// Requests from the original client: text, time and signature.
     const REQUESTS: [(&str, &str, &str); 3] = [
         (
             "Op: whitelist\nOp-Digest: eb2a0e84c910ecae205eba635c8e442e85f5ee9a\nOp-Spec: 20,3,60,3\nThread: 22213\n\

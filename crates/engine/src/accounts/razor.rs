@@ -1,6 +1,6 @@
 //! Razor: the server sends a challenge; the client answers with a hash of the challenge and the password.
 //!
-//! The hash resembles HMAC-SHA-1, but the two pads are swapped, and the inner digest is hashed in the form of
+//! The hash resembles HMAC-SHA-1, but the two pads are swapped, and the outer hash covers the inner digest as
 //! hexadecimal digits. The first block of both the inner and the outer hash is the padded password. The SHA-1 states
 //! after that block are sufficient for verification, so the password itself is not stored.
 
@@ -13,8 +13,8 @@ use subtle::ConstantTimeEq;
 use super::digits::hexadecimal;
 use crate::codec::{Malformed, Reader};
 
-/// Maximum password length in bytes: one block of SHA-1. Clients accept longer passwords, but the part after the first
-/// block would have to be stored.
+/// Maximum password length in bytes: one SHA-1 block. Clients accept longer passwords, but for these the server would
+/// have to store the part after the first block.
 pub const PASSWORD_BYTES_MAX: usize = BLOCK_BYTES;
 
 /// Maximum length of a challenge in bytes; longer ones fail verification.
@@ -29,7 +29,7 @@ const START: State = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2
 
 type State = [u32; 5];
 
-/// Verifies responses: the SHA-1 states after the two padded passwords.
+/// Verifier for responses: the SHA-1 states after the two padded passwords.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RazorVerifier {
     inner: State,
@@ -58,7 +58,7 @@ impl RazorVerifier {
         }
         let inner = finish(self.inner, challenge);
         let expected = finish(self.outer, &hexadecimal(&inner));
-        // A response has the same form as an e4 signature: a SHA-1 encoded in razor64.
+        // A response has the same form as an e4 signature: a SHA-1 in razor64.
         let response = str::from_utf8(response).ok().and_then(|text| text.parse().ok());
         response.is_some_and(|E4Signature(response)| expected.ct_eq(&response).into())
     }
@@ -86,7 +86,7 @@ impl fmt::Debug for RazorVerifier {
     }
 }
 
-/// Completes a SHA-1 that has processed one block. `message` is the rest of its input.
+/// Completes a SHA-1 computation that has processed one block. `message` is the rest of its input.
 fn finish(mut state: State, message: &[u8]) -> [u8; 20] {
     let mut rest = message.to_vec();
     rest.push(0x80);
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn real_clients_responses_verify() {
-        // From transcripts of razor-agents 2.84, and from a run of its code with a password of one block.
+        // Values from transcripts of razor-agents 2.84, and from a run of its code with a password one block long.
         let block = "p".repeat(PASSWORD_BYTES_MAX);
         for (password, challenge, response) in [
             ("s3cret", "406d3e65e5946eebcd82", "oUsPU6zmreeHtaW3nBRkR6VNIAgA"),

@@ -37,13 +37,13 @@ struct ClaimResult {
     is_counted: bool,
 }
 
-/// Admits only the site's own users. Only they may change the effect of other reporters' claims: anyone else could make
-/// good mail look like listed spam, or hide spam as good mail.
+/// Admits only the site's own users, to changes that alter the effect of other reporters' claims. Otherwise anyone
+/// could make good mail look like listed spam, or hide spam as good mail.
 pub(super) fn admit_own(by: &By) -> Result<(), Refusal> {
     if by.reporter.standing == Standing::Own { Ok(()) } else { Err(Refusal::NotOwn) }
 }
 
-/// Returns true if a claim renews a listing: signatures that anchors still report do not age.
+/// Returns true if a claim renews a listing. A listing does not expire while anchors still report the signature.
 fn renews(by: &By, claim: Claim, entry: &Entry) -> bool {
     claim == Claim::Report && by.reporter.standing.is_anchor() && entry.is_spam() && !entry.listed.contains(0)
 }
@@ -60,7 +60,7 @@ impl Engine {
         let spam_epoch = self.now.epoch(self.realm.spam_epoch_seconds());
         let bulk_epoch = self.now.epoch(self.realm.bulk_epoch_seconds());
         let before = self.spam.epoch();
-        // Age both books, even if the first has not reached its epoch.
+        // Age the bulk book, too, even if the spam book has not reached its epoch.
         let turned = self.spam.turn(spam_epoch, lines);
         let (bulk_arrived, bulk_ended) = self.bulk.turn(bulk_epoch, lines);
         turned.listed.iter().for_each(|fingerprint| self.export_signature(Book::Listed, fingerprint));
@@ -78,13 +78,13 @@ impl Engine {
         let epoch = self.spam.epoch();
         self.replicas.turn(epoch, LIVE_GENERATIONS);
         self.shingles.advance(epoch);
-        // Two turns clear everything, so more are unnecessary.
+        // There are two generations of good mail, so two turns clear everything.
         let turns = epoch / GOOD_EPOCHS - before / GOOD_EPOCHS;
         (0..turns.min(2)).for_each(|_| self.replicas.turn_good());
     }
 
-    /// Returns true if a tick at `now` would do more than advance the time: age the books, settle claims, or drop
-    /// chains.
+    /// Returns true if a tick at `now` would age the books, settle claims or drop chains, and not merely advance the
+    /// time.
     #[must_use]
     pub fn needs_tick(&self, now: Time) -> bool {
         let now = self.now.max(now);
@@ -123,7 +123,7 @@ impl Engine {
     pub(super) fn claim(&mut self, by: &By, claim: Claim, flag: u8, fingerprints: &[Fingerprint]) -> Outcome {
         let (mut listed, mut revoked, mut ignored, mut refused, mut reason) = (0, 0, 0, 0, None);
         let mut accepted = Vec::new();
-        // Look up the weight once: it changes when claims are settled, not when they are made.
+        // Look up the weight once. Claims do not change it until they are settled.
         let weighs = self.trust.weighs(self.now, &by.reporter);
         for fingerprint in fingerprints {
             if self.whitelist.contains(fingerprint).is_some() {
@@ -208,7 +208,7 @@ impl Engine {
         match change {
             Change::List => self.list(fingerprint, entry, by, made),
             Change::Revoke => self.revoke(fingerprint, entry, by, made),
-            // A trusted reporter disputes a revocation: renew it, so that it does not lapse.
+            // An anchor disputes a revocation. Renew the revocation, so that it does not expire.
             Change::Nothing if entry.is_revoked() && by.reporter.standing.is_anchor() => {
                 if entry.revoked.contains(0) || self.ensure_room(Book::Revoked, by.reporter.standing).is_ok() {
                     self.revoke(fingerprint, entry, by, made);
@@ -257,12 +257,12 @@ impl Engine {
                 Err(refused) => refusal = refused,
             }
         }
-        // Reports of whitelisted signatures are admitted and answered with zero totals.
+        // A report of whitelisted signatures alone is admitted and answered with zero totals.
         if refusal == Refusal::Whitelisted { Ok(()) } else { Err(refusal) }
     }
 
     /// Returns the number of recipients accepted in one report. Accounts with weight may report up to fifteen, because
-    /// a higher count needs a record of its own; accounts without weight may report one.
+    /// a higher count needs a record. Accounts without weight may report one.
     fn believed_targets(&self, by: &By, targets: u32) -> u32 {
         let most = match by.reporter.standing {
             standing if standing.is_anchor() => MANY,
@@ -383,8 +383,8 @@ impl Engine {
 
     /// Adds an account, evicting another one if the table is full.
     fn register_account(&mut self, name: &[u8], account: Account) -> Result<(), Refusal> {
-        // Legacy registrations come from journals of a version without eviction, in which every registration found a
-        // free entry.
+        // Legacy registrations come from journals of a version that never evicted accounts, so there was a free entry
+        // for each of them.
         if account.registration == Registration::Legacy {
             return Ok(self.accounts.insert(name, account)?);
         }
@@ -427,7 +427,7 @@ impl Engine {
         (self.accounts.len() as u64) < limit
     }
 
-    /// Returns true if a reporter has earned trust, so that its account is not evicted.
+    /// Returns true if a reporter has earned trust. Its account is then not evicted.
     fn is_confirmed(&self, reporter_id: u64) -> bool {
         let view = self.trust.reporter(self.now, reporter_id);
         view.is_some_and(|view| view.confirmed > 0 || view.weight > 0.0)

@@ -30,7 +30,7 @@ pub struct CheckScratch {
     votes: Votes,
 }
 
-/// Minimum overlap of two texts that differ in only a few words, in per cent of each text.
+/// Minimum overlap, in per cent of each text, of two texts that differ in only a few words.
 const SAME_PERCENT_MIN: u8 = 90;
 
 /// Returns true if the texts of a message and a report differ in only a few words.
@@ -53,11 +53,11 @@ fn is_stored_as(found: &TextMatch, features: &Features) -> bool {
 pub struct FoundText {
     /// Fingerprint of the text in the books.
     pub fingerprint: Fingerprint,
-    /// True if the same text was stored in the current generation. If not, a report of the message should store its
-    /// text under the same fingerprint. This keeps texts that are still in circulation from ageing, and finds copies of
-    /// similar texts, too.
+    /// True if the same text was stored in the current generation. If not, a report of the message should store the
+    /// message's text under the same fingerprint. A text that is still in circulation then does not expire, and copies
+    /// of the newer text are found, too.
     pub is_current: bool,
-    /// True if the message differs in only a few words from the text that was stored first under this fingerprint.
+    /// True if the message differs in only a few words from the first text stored under this fingerprint.
     pub is_same: bool,
 }
 
@@ -80,7 +80,7 @@ impl Engine {
         verdicts: &mut [Verdict],
         scratch: &mut CheckScratch,
     ) {
-        assert_eq!(fingerprints.len(), verdicts.len(), "signatures and verdicts must match in number");
+        assert_eq!(fingerprints.len(), verdicts.len(), "there must be as many verdicts as signatures");
         scratch.listed.resize(fingerprints.len(), Generations::default());
         self.spam.listed.check_batch(fingerprints, &mut scratch.listed, &mut scratch.staged);
         for ((fingerprint, &listed), verdict) in fingerprints.iter().zip(&scratch.listed).zip(verdicts) {
@@ -113,9 +113,9 @@ impl Engine {
         Verdict { kind, reason, bulk_count, ..Verdict::default() }
     }
 
-    /// Returns the text that a report of this message applies to: the oldest report of the same text, or else the
-    /// oldest text that the message is close to. A message that merely resembles a text is a different one and must not
-    /// count as another voice about it.
+    /// Returns the stored text that a report of this message applies to: the oldest one that is the same, or else the
+    /// oldest one that the message is close to. If a message merely resembles a text, a report of it must not count as
+    /// another voice about that text.
     pub fn find_text(&self, features: &Features, scratch: &mut CheckScratch) -> Option<FoundText> {
         let mut matches = self.replicas.check(features, &mut scratch.replicas);
         matches.retain(TextMatch::is_close);
@@ -130,8 +130,8 @@ impl Engine {
         Some(FoundText { fingerprint, is_current, is_same })
     }
 
-    /// Returns the evidence about the stored text that a message matches as a near replica. If it matches several,
-    /// chooses the most certain spam, then the closest match.
+    /// Returns the evidence about the stored text that a message matches as a near replica. Of several matches, the one
+    /// that is most certainly spam is chosen, then the closest.
     pub fn check_text(&self, features: &Features, scratch: &mut CheckScratch) -> Evidence {
         let matches = self.replicas.check(features, &mut scratch.replicas);
         let known = matches.iter().filter_map(|found| {
@@ -202,8 +202,8 @@ impl Engine {
         let is_whitelisted = self.whitelist.contains(fingerprint).is_some();
         let (kind, reason, confidence) = judge(self.trust.policy(), is_whitelisted, &entry, assessment.as_ref());
         let counts = self.spam.counts(flag, fingerprint);
-        // The nursery forgets reporters after some days. The count of reports does not show how many people made them,
-        // so assume one.
+        // The nursery no longer knows the reporters of an old listing. The count of reports does not show how many
+        // people made them, so assume one.
         let voices = assessment.map_or_else(
             || u32::from(kind == Kind::Spam),
             |known| known.evidence.groups.max(known.evidence.own_reports),

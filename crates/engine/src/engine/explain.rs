@@ -20,7 +20,7 @@ pub struct Explanation {
     pub verdict: Verdict,
     /// State in the spam book.
     pub entry: Entry,
-    /// Reason why the signature is whitelisted and claims about it are ignored, if it is.
+    /// Reason why the signature is whitelisted, if it is. Claims about a whitelisted signature are ignored.
     pub whitelisted: Option<WhitelistReason>,
     /// The nursery's record of its claims.
     pub assessment: Option<Assessment>,
@@ -28,8 +28,8 @@ pub struct Explanation {
     pub claims: Vec<CountedClaims>,
     /// Recipients counted in each live generation, newest first, without zero counts.
     pub recipients: Vec<CountedRecipients>,
-    /// Times of the first and the last claim or listing: exact to the second if the nursery has them, otherwise derived
-    /// from the epochs of generations.
+    /// Times of the first and the last claim or listing. They are exact to the second if the nursery has them;
+    /// otherwise they are derived from the epochs of generations.
     pub seen: Option<(Time, Time)>,
 }
 
@@ -38,7 +38,7 @@ pub struct Explanation {
 pub struct CountedClaims {
     /// Flag under which they were counted.
     pub flag: u8,
-    /// Start of the generation, or the founding of the clearinghouse if it is later.
+    /// Start of the generation, or the founding of the clearinghouse if that was later.
     pub since: Time,
     /// Number of claims.
     pub counts: ClaimCounts,
@@ -47,7 +47,7 @@ pub struct CountedClaims {
 /// Recipients counted in a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountedRecipients {
-    /// Start of the generation, or the founding of the clearinghouse if it is later.
+    /// Start of the generation, or the founding of the clearinghouse if that was later.
     pub since: Time,
     /// Number of recipients.
     pub recipients: u32,
@@ -91,8 +91,8 @@ impl Engine {
         counted.filter(|counted| counted.recipients > 0).collect()
     }
 
-    /// Returns the start of a generation on this server. Claims made here are never older than the founding.
-    /// Generations that ended before the founding came from other servers.
+    /// Returns the start of a generation on this server, or the founding if that was later, because no claim made here
+    /// is older. A generation that ended before the founding came from another server, and its real start is returned.
     const fn start_of(&self, epoch: u64, seconds: u64) -> Time {
         if self.founded.epoch(seconds) == epoch { self.founded } else { Time(epoch * seconds) }
     }
@@ -104,7 +104,7 @@ impl Engine {
         let of_books = join(of(entry.listed), of(entry.revoked));
         let of_nursery = assessment.map(|known| (known.first, known.last));
         match (of_books, of_nursery) {
-            // If both begin in the same generation, use the nursery's time, which is exact.
+            // If both times are in the same generation, use the nursery's, which is exact.
             (Some((began, newest)), Some((first, last))) if first.epoch(seconds) == began.epoch(seconds) => {
                 Some((first, newest.max(last)))
             }

@@ -1,15 +1,15 @@
-//! Capacity limits of the books: limits on new signatures, and the groups that are charged for them.
+//! Capacity limits of the books: how many new signatures they accept, and which group is charged for each.
 //!
 //! A generation of a book can hold a limited number of signatures before its error rate exceeds the plan. Reporters are
-//! charged only for entries that use capacity: a signature that is new to the generation, and a count that passes
-//! fifteen. Two limits apply to everyone:
+//! charged only for what uses capacity: a signature that is new to the generation, or a count that passes fifteen. Two
+//! limits apply to everyone:
 //!
 //! - **The book's limit.** Beyond the planned capacity only anchors and peers may add signatures. Beyond
 //!   [`Capacities::limits`](crate::budget::Capacities::limits) no reporter may. So the error rate of a book never
 //!   reaches ten times the planned one.
 //! - **The group's daily share** of the capacity. The site's own users are one group, regardless of their networks. If
-//!   they use their full share every day, a generation is full just as it ends. The site's own counts of recipients
-//!   have no daily share: no other reporter needs that capacity, so the book's limit is enough.
+//!   they use their full share every day, a generation fills up just as it ends. For own users' recipient counts there
+//!   is no daily share. Nobody else needs that capacity, so the book's limit is enough.
 
 use bruit_filters::Fingerprint;
 use bruit_filters::ring::{CountsRing, Needs};
@@ -22,9 +22,9 @@ use crate::spam::Entry;
 use crate::time::Time;
 use crate::trust::{Claim, Reporter, Standing};
 
-/// A group's share of a day's capacity, in percent.
+/// Daily share of a group of accounts or strangers, in percent of a day's capacity.
 const SHARE_PERCENT: u64 = 2;
-/// Daily share of traps and of peers chosen by the operator, in percent of a day's capacity.
+/// Daily share of a group of traps or pinned peers, in percent of a day's capacity.
 const SHARE_PERCENT_ANCHORED: u64 = 50;
 /// Daily share of the site's own users together, in percent of a day's capacity.
 const SHARE_PERCENT_OWN: u64 = 100;
@@ -37,7 +37,7 @@ const RECORD_CHARGE: u32 = 26;
 /// The highest count of a signature without a record.
 const COUNT_WITHOUT_RECORD: u32 = 15;
 
-/// The number of signatures that each group has added today.
+/// The number of signatures and texts that each group has added today.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DailyShares {
     pub(crate) listed: Quotas,
@@ -46,7 +46,7 @@ pub(crate) struct DailyShares {
     pub(crate) texts: Quotas,
 }
 
-/// Recipients that can be counted.
+/// The recipients of a report that can be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Count {
     /// Number of recipients: fewer than reported if the count would pass fifteen and no record is left.
@@ -60,17 +60,17 @@ pub(super) struct Count {
 /// The place and generation in which a claim was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClaimSite {
-    /// Made on this server. The claim is charged to its reporter's group.
+    /// The claim was made on this server. It is charged to its reporter's group.
     Here,
-    /// Made at another node of the cluster, in the generation that is also current on this server. That node has
-    /// charged the claim.
+    /// The claim was made at another node of the cluster, in the generation that is also current on this server. The
+    /// other node has charged it.
     Node,
-    /// Made at another node, in an older generation. Its effects arrive as that node's listings and revocations; the
-    /// claim itself must not list the signature in the current generation.
+    /// The claim was made at another node, in an older generation. Its effects arrive as that node's listings and
+    /// revocations. The claim itself must not list the signature in the current generation.
     NodeEarlier,
 }
 
-/// Returns the book that a claim may add the signature to, and true if the signature is new to its current generation.
+/// Returns the book to which a claim may add the signature, and true if the signature is new to the current generation.
 const fn wanted(claim: Claim, entry: &Entry) -> (Book, bool) {
     match claim {
         Claim::Report => (Book::Listed, !entry.listed.contains(0)),
@@ -95,8 +95,7 @@ const fn percent(standing: Standing) -> u64 {
 }
 
 impl Engine {
-    /// Checks that the book has capacity for the signature that a claim may add. `entry` is the signature's state in
-    /// the book.
+    /// Checks that the book has capacity for a claim's signature. `entry` is the signature's state in the book.
     pub(super) fn room_for_claim(&self, by: &By, claim: Claim, entry: &Entry, made: ClaimSite) -> Result<(), Refusal> {
         match wanted(claim, entry) {
             _ if made == ClaimSite::NodeEarlier => Ok(()),
@@ -219,8 +218,8 @@ impl Engine {
         Ok(Count { amount: COUNT_WITHOUT_RECORD.saturating_sub(counted), charge, is_whole: false })
     }
 
-    /// Returns true if a ring of another server's counts can store one more count. Such a ring may be smaller than
-    /// ours.
+    /// Returns true if a ring with another server's counts can store one more count. Such a ring may be smaller than
+    /// this server's own.
     pub(super) fn has_room_of_others(&self, ring: &CountsRing, epoch: u64, needs: Needs) -> bool {
         let most = self.limits.bulk.saturating_mul(ring.lines()) / self.bulk.counts.lines().max(1);
         let has_cells = !needs.cells || ring.keys(epoch).unwrap_or_default() < most;
@@ -229,8 +228,8 @@ impl Engine {
     }
 }
 
-/// Returns true if one more count may exceed fifteen. A fifth of the records is reserved for anchors. Once all records
-/// are used, new counts stop at fifteen.
+/// Returns true if there is a record left for one more count above fifteen. A fifth of the records is reserved for
+/// anchors. Once all records are used, new counts stop at fifteen.
 fn has_record_room(counts: &CountsRing, standing: Standing) -> bool {
     let (held, limit) = counts.records(counts.epoch()).unwrap_or_default();
     held < if standing.is_anchor() { limit } else { limit / 5 * 4 }

@@ -1,6 +1,6 @@
 //! Entries accepted by this server that are not yet in a segment.
 //!
-//! They are part of the state, so none is lost in a crash. Entries are removed when
+//! They are part of the state, so a crash loses none of them. Entries are removed when
 //! [`Event::Sealed`](crate::event::Event::Sealed) confirms that they are in a segment on disk.
 
 use std::collections::BTreeMap;
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use super::entries::{ENTRIES_MAX, entry_bytes};
 use super::{Book, PAYLOAD_BYTES_MAX};
 
-/// Length of pending entries in bytes from which on events are refused. One event adds at most about 200 KiB: a peer's
-/// segment, if all its entries are exported to other nodes as claims.
+/// Total length of pending entries, in bytes, at which events are refused. One event adds at most about 200 KiB. The
+/// largest is a peer's segment, if all its entries are exported to other nodes as claims.
 pub(super) const PENDING_BYTES_MAX: usize = 4 << 20;
 
 /// Pending entries, by book and generation.
@@ -20,7 +20,7 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    /// Creates the pending entries of a decoded state.
+    /// Restores the pending entries from a decoded state.
     pub(super) fn new(waiting: BTreeMap<(Book, u64), Vec<u8>>) -> Self {
         let bytes = waiting.values().map(Vec::len).sum();
         Self { waiting, bytes }
@@ -45,7 +45,7 @@ impl Pending {
         self.bytes += waiting.len() - before;
     }
 
-    /// Returns as many of the first entries as fit in a segment, but at most `most`: their number and their bytes.
+    /// Returns the first entries, at most `most` and only as many as fit in a segment: their number and their bytes.
     pub(super) fn prefix(&self, book: Book, generation: u64, most: u32) -> Option<(u32, &[u8])> {
         let waiting = self.waiting.get(&(book, generation))?;
         let (mut taken, mut end) = (0, 0);

@@ -1,11 +1,11 @@
 //! Claims about messages: the events that report or revoke the signatures and the text of a message.
 //!
-//! A report covers only the main content of the message. Other programs check single signatures, so a signature that
-//! good mail may share with the message must not be reported. A revocation covers the whole message. A revocation by an
-//! own user also marks the features of the text as good.
+//! A report covers only the main content of the message. Other programs check single signatures, so a report must not
+//! include a signature that good mail may share. A revocation covers the whole message. A revocation by an own user
+//! also marks the features of the message's text and files as good.
 //!
-//! A text has a fingerprint in the books, like a signature. A message that is close to a text reported earlier is
-//! claimed under that text's fingerprint. A new text is stored under a fingerprint of its own.
+//! A text has a fingerprint in the books, like a signature. If a message is close to a text reported earlier, its text
+//! is claimed under the earlier text's fingerprint. A new text is stored under its own fingerprint.
 
 use bruit_filters::Fingerprint;
 use bruit_signatures::bruit::Features;
@@ -18,7 +18,7 @@ use crate::event::{By, Event, FINGERPRINTS_MAX};
 use crate::signature::fingerprint_of;
 use crate::trust::{Claim, Standing};
 
-/// Returns the events of a claim about a message, given the current books. Returns no events if there is nothing to
+/// Returns the events for a claim about a message, given the current books. Returns no events if there is nothing to
 /// claim.
 #[must_use]
 pub fn claim_events(engine: &Engine, signed: &Signed, claim: Claim, by: By) -> Vec<Event> {
@@ -55,9 +55,9 @@ pub fn claim_events(engine: &Engine, signed: &Signed, claim: Claim, by: By) -> V
     events
 }
 
-/// Returns the event that marks the features of a message's text and files as good when an own user revokes the
-/// message. Such features no longer count in any message that copies them. Returns `None` if all features are already
-/// known, so that a repeated revocation uses no capacity.
+/// Returns the event that marks the features of a message's text and files as good, if an own user revokes the message.
+/// Good features do not count in any message. Returns `None` if all features are already good, so that a repeated
+/// revocation uses no capacity.
 fn learnt_by_revocation(engine: &Engine, signed: &Signed, by: By) -> Option<Event> {
     if by.reporter.standing != Standing::Own {
         return None;
@@ -72,8 +72,8 @@ fn text(engine: &Engine, features: &Features, claim: Claim, by: By, events: &mut
     let standing = by.reporter.standing;
     let mut keep = |fingerprint, text| events.push(Event::Text { by, fingerprint, text });
     if let Some(found) = engine.find_text(features, &mut CheckScratch::default()) {
-        // Store the text again: a text that is still in circulation must not expire, and later copies may be closer to
-        // this text than to the older one. Only own users may store a text under another's fingerprint.
+        // Store the text again. A text that is still in circulation must not expire, and later copies may be closer to
+        // this version than to the older one. Only own users may store a text under another text's fingerprint.
         if claim == Claim::Report && !found.is_current && standing == Standing::Own {
             let text = engine.replicas().text(features);
             if !text.is_empty() {
@@ -93,8 +93,8 @@ fn text(engine: &Engine, features: &Features, claim: Claim, by: By, events: &mut
 }
 
 /// Returns true if a revocation of the message also revokes the claimed text that it is close to. If the texts differ,
-/// the claimed text may be spam that copied the message. It then stays claimed, if an own user's revocation teaches
-/// features that distinguish the two.
+/// the claimed text may be spam that copied parts of this good message. It is then not revoked if an own user's
+/// revocation teaches the good features, which distinguish the two.
 fn revokes_text(engine: &Engine, features: &Features, found: &FoundText, standing: Standing) -> bool {
     let teaches = standing == Standing::Own && engine.replicas().ensure_room_for_good().is_ok();
     !features.is_quoted && (found.is_same || !teaches)
@@ -102,14 +102,14 @@ fn revokes_text(engine: &Engine, features: &Features, found: &FoundText, standin
 
 /// Returns true if a report of a message claims this signature, because it covers the main content.
 ///
-/// Other programs check single signatures. A signature that good mail may share with the message must not be reported.
+/// Other programs check single signatures, so a report must not include a signature that good mail may share.
 #[must_use]
 pub fn is_claimed(scheme: Scheme, piece: Piece, outline: &Outline) -> bool {
     match (scheme, outline.main()) {
         (Scheme::Exact, _) => outline.is_identified_by_text(),
         (Scheme::Pyzor | Scheme::Pyzor11, main) => main == Main::Text,
         (Scheme::RazorE4, Main::Text | Main::Links) => piece == Piece::MainText,
-        // A single one of several files does not identify the message; see `files`.
+        // One of several files does not identify the message; see `files`.
         (Scheme::RazorE4, Main::Files) => piece == Piece::File && outline.files == 1,
         _ => false,
     }

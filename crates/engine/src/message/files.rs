@@ -1,16 +1,16 @@
 //! Files as evidence.
 //!
-//! A file decides only if it is the payload: the message has hardly any text, and no link. A report claims files in
-//! one of three ways:
+//! A file decides only if it is the payload of a message, which then has hardly any text, and no link. A report claims
+//! files in one of three ways:
 //!
-//! - The only file of such a message identifies it, and is claimed by its own fingerprint.
-//! - Several files of such a message identify it only together, and are claimed by one fingerprint. A single one may be
-//!   harmless, such as a shop's terms. Each is also claimed as *carried*.
-//! - A file next to a text or a link is claimed only as *carried*, by a separate fingerprint. Other messages that carry
-//!   it are suspected, never spam.
+//! - A single payload identifies the message. It is claimed by its own fingerprint.
+//! - Several payloads identify the message only together. They are claimed by one fingerprint for all of them, because
+//!   each alone may be harmless (a shop's terms, for example). Each is also claimed as *carried*.
+//! - A file that accompanies a text or a link is only claimed as *carried*, by a separate fingerprint. Because of it,
+//!   other messages with that file are suspected, but never spam.
 //!
-//! A file known from good mail is neither claimed on its own nor decides on its own. Pictures, accessories and files
-//! inside attached messages are never payloads.
+//! A file known from good mail is never claimed alone, and never decides alone. Pictures, accessories and files inside
+//! attached messages are never payloads.
 
 use bruit_filters::Fingerprint;
 use bruit_signatures::bruit::Features;
@@ -22,7 +22,7 @@ use crate::engine::Engine;
 use crate::signature::{fingerprint_of, fingerprint_of_carried, fingerprint_of_files};
 use crate::verdict::{Kind, Reason, Verdict};
 
-/// Iterates over the files of a message that may be its payload.
+/// Iterates over the files that may be the payload of a message.
 fn payloads(signatures: &[Signature]) -> impl Iterator<Item = &Signature> {
     signatures.iter().filter(|one| is_payload(one))
 }
@@ -43,8 +43,8 @@ pub(super) fn report_fingerprints(engine: &Engine, signatures: &[Signature], out
     files.into_iter().map(|file| fingerprint_of_carried(key, file)).chain(together).collect()
 }
 
-/// Returns the fingerprints that a revocation claims in addition to the signatures: those of the carried files and of
-/// all files together, if they were ever reported.
+/// Returns the fingerprints that a revocation claims in addition to the signatures: of each file as carried, and of all
+/// files together, as far as there are claims about them.
 pub(super) fn revocation_fingerprints(engine: &Engine, signatures: &[Signature]) -> Vec<Fingerprint> {
     let key = engine.realm().key();
     let together = fingerprint_of_files(key, payloads(signatures));
@@ -53,8 +53,8 @@ pub(super) fn revocation_fingerprints(engine: &Engine, signatures: &[Signature])
     carried.chain([together]).filter(is_known).collect()
 }
 
-/// Adjusts the verdicts on the files of a message. Considers claims about all files together, claims about carried
-/// files, and files known from good mail.
+/// Adjusts the verdicts on the files of a message to claims about all files together, to claims about carried files,
+/// and to good mail with the same files.
 pub(crate) fn adjust_verdicts(engine: &Engine, signed: &Signed, verdicts: &mut [Verdict]) {
     let key = engine.realm().key();
     let Signed { signatures, outline, .. } = signed;
@@ -102,7 +102,7 @@ fn feature(signature: &[u8]) -> u64 {
 }
 
 /// Returns the features to learn from a good message: those of its text and its files. Returns `None` if the message
-/// only quotes or forwards another: a forward of spam is good mail, but the forwarded text is not.
+/// only quotes or forwards another one: someone who forwards spam sends good mail, but the forwarded text is spam.
 #[must_use]
 pub fn good_features(signed: &Signed) -> Option<Features> {
     let mut features = signed.features.clone().unwrap_or_default();

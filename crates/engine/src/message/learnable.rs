@@ -1,10 +1,10 @@
-//! Decides whether features of good mail may be learnt from a message.
+//! The rule for learning the features of a message as those of good mail.
 
 use super::{Evidence, EvidenceSource, MessageVerdict};
 use crate::verdict::{Kind, Reason};
 
-/// Returns true if there is no evidence against a message: its verdict is unknown or ham, none of its signatures is
-/// listed or suspected, and its text resembles no claimed text.
+/// Returns true if there is no evidence against a message. Its verdict must be unknown or ham, none of its signatures
+/// may be listed or suspected, and its text must not resemble a claimed text.
 #[must_use]
 pub fn is_learnable(evidence: &[Evidence], verdict: &MessageVerdict) -> bool {
     let is_innocent = |one: &Evidence| {

@@ -31,7 +31,7 @@ fn file(verdict: Verdict) -> Evidence {
     of(Scheme::Attachment, Piece::File, verdict)
 }
 
-/// Returns evidence for a text that overlaps with a claimed text by `share` per cent of either.
+/// Returns evidence for a text that overlaps with a claimed text. The overlap is `share` per cent of each text.
 fn text(share: u8, verdict: Verdict) -> Evidence {
     let overlap = Overlap { of_report: share, of_message: share, is_even: true };
     let text = TextEvidence { overlap, is_close: share >= 70, ..TextEvidence::default() };
@@ -80,7 +80,7 @@ fn a_close_text_decides_and_a_resemblance_does_not() {
     assert_eq!(
         limited(LETTER, text(60, agreed)),
         suspected(Limit::Resemblance),
-        "however many reported the other text"
+        "no matter how many people reported the other text"
     );
     assert_eq!(limited(PHRASE, text(100, spam())), suspected(Limit::ShortText));
     assert_eq!(limited(LETTER, changed(text(100, spam()), |text| text.is_quoted = true)), suspected(Limit::Quoted));

@@ -16,7 +16,7 @@ use bruit_filters::Fingerprint;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhitelistChange {
-    /// Whitelists a signature: claims about it are ignored.
+    /// Whitelists a signature. Claims about it are then ignored.
     List(Fingerprint, ListAuthor),
     /// Removes a signature from the whitelist.
     Unlist(Fingerprint),
@@ -30,7 +30,7 @@ pub enum WhitelistChange {
 const PATTERN_BYTES_MAX: usize = 2 * SENDER_BYTES_MAX;
 
 impl WhitelistChange {
-    /// Returns true if the pattern fits its length limit.
+    /// Returns true if the pattern, if any, is within its length limit.
     pub(crate) fn is_within_bounds(&self) -> bool {
         match self {
             Self::List(..) | Self::Unlist(_) => true,

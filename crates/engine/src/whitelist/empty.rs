@@ -2,7 +2,7 @@
 //! content share them.
 //!
 //! They are never counted, because they would collect the reports of unrelated messages. In Pyzor, their counts are so
-//! high that SpamAssassin ignores counts above a million.
+//! high that SpamAssassin ignores all counts above a million.
 
 use bruit_filters::{Fingerprint, FingerprintKey};
 use bruit_signatures::Scheme;
@@ -10,15 +10,16 @@ use bruit_signatures::pyzor::Digest;
 
 use crate::signature::{RSPAMD_DIGEST_BYTES, fingerprint_of_bytes, fingerprint_of_digest};
 
-/// MD5 of the empty string. DCC's clients send no body checksum of a short text, but they do send the checksum of every
-/// empty field: all bounces share the envelope sender `<>`.
+/// MD5 of the empty string. DCC's clients send no body checksum for a short text, but they send the checksum of every
+/// empty field. All bounces, for example, share the envelope sender `<>`.
 const MD5: [u8; 16] = [0xd4, 0x1d, 0x8c, 0xd9, 0x8f, 0, 0xb2, 4, 0xe9, 0x80, 9, 0x98, 0xec, 0xf8, 0x42, 0x7e];
 
-/// SHA-1 of the empty string: Pyzor's digest for messages without usable lines, and Razor's e4 signature for parts in
-/// which the chosen sections are blank.
+/// SHA-1 of the empty string: Pyzor's digest for messages without usable lines, and Razor's e4 signature for parts
+/// whose chosen sections are blank.
 const SHA1: [u8; 20] = Digest::EMPTY.0;
 
-/// SHA-256 of the empty string. Our own schemes do not sign empty content, but reports may come from other software.
+/// SHA-256 of the empty string. Bruit's own schemes do not sign empty content, but reports may come from other
+/// software.
 const SHA256: [u8; 32] = [
     0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27, 0xae, 0x41,
     0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
@@ -72,8 +73,8 @@ mod tests {
         assert_eq!(<[u8; 16]>::from(Md5::digest([])), MD5);
         assert_eq!(<[u8; 20]>::from(Sha1::digest([])), SHA1);
         let digits = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        // As printed by sha256sum and b2sum for an empty file, and by Python's hashlib for the empty string under that
-        // key.
+        // Values printed by sha256sum and b2sum for an empty file, and by Python's hashlib for the empty string under
+        // rspamd's default key.
         assert_eq!(digits(&SHA256), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
         assert_eq!(
             digits(&BLAKE2B),
