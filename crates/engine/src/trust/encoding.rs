@@ -7,7 +7,7 @@
 //! |---|---|
 //! | 1 | version, 1 |
 //! | 3 × (4 + n × 49) | reporters by tier, in the order of eviction |
-//! | 4, then n × (44 or 52, and 20 per vote) | entries: the settled ones in the order of settlement, then the others by age |
+//! | 4, then n × (44 or 52, and 20 per vote) | entries: settled ones in the order of settlement, then others by age |
 //! | 4, then n × 20 | groups without entries, in the order of eviction |
 //! | 4, then n × (24 + entries × 4) | groups with entries, by id, each with its entries in the order of charging |
 //! | 4 × (4 + n × 4) | for each tier, the numbers of its entries in the order of eviction |
