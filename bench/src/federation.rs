@@ -17,7 +17,7 @@ use bruit_engine::generations::LIVE_GENERATIONS;
 use bruit_engine::realm::Realm;
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Policy, Standing};
-use bruit_federation::judge::{Known, Want, accept};
+use bruit_federation::coordinator::judge::{Known, Want, accept};
 use bruit_federation::keys::NodeKey;
 use bruit_federation::segment::{Segment, hash};
 use bruit_filters::FingerprintKey;

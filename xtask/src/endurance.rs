@@ -1,4 +1,5 @@
-//! `cargo xtask endurance`: simulates a year in the life of three networks, with all faults, in an hour.
+//! `cargo xtask endurance`: simulates a year in the life of three networks, with all faults, in an hour. With
+//! `--networks`, runs many simulated networks instead, each generated from a seed.
 
 use std::process::{Child, Command, Stdio};
 
@@ -28,11 +29,17 @@ pub(crate) struct Options {
     /// Run only this network; may be repeated.
     #[arg(long, value_name = "NETWORK", value_parser = NETWORKS)]
     only: Vec<String>,
+    /// Run this number of simulated networks instead, with seeds from `--seed` on.
+    #[arg(long, value_name = "COUNT", conflicts_with_all = ["minutes", "spam_epoch", "bulk_epoch", "only"])]
+    networks: Option<u64>,
 }
 
 /// Builds the programs in release mode, and runs all networks at the same time. Failures are reported after all runs
 /// have ended.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    if let Some(count) = options.networks {
+        return run_networks(count, options.seed);
+    }
     packages::provide(&[Stage::Nextest]).context("set-up failed")?;
     command::run(&mut command::cargo(&["build", "--release", "--package", "bruit", "--package", "bruit-endurance"]))?;
     let is_chosen = |network: &&str| options.only.is_empty() || options.only.iter().any(|only| only == network);
@@ -50,6 +57,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         }
     }
     if failed.is_empty() { Ok(()) } else { bail!("failed networks: {}", failed.join(", ")) }
+}
+
+/// Runs simulated networks in release mode.
+fn run_networks(count: u64, seed: u64) -> Result<()> {
+    let mut command =
+        command::cargo(&["run", "--release", "--package", "bruit-federation", "--features", "simulation"]);
+    command::run(command.args(["--example", "networks", "--", &count.to_string(), &seed.to_string()]))
 }
 
 fn start(options: &Options, network: &str) -> Result<Child> {

@@ -229,7 +229,7 @@ async fn first_round(follower: &mut Follower<HttpsSource>) -> Result<Round, Foll
         bar.set_length(progress.bytes_missing);
         bar.set_position(progress.bytes);
     };
-    let round = follower.round(Duration::ZERO, now, progress).await;
+    let round = follower.round(now, progress).await;
     bar.finish_and_clear();
     round
 }

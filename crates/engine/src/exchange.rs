@@ -13,10 +13,12 @@
 //! | `entries` | encoding of entries |
 //! | `pending` | entries accepted by this server that are not yet in a segment |
 //! | `encoding` | encoding of the state |
+//! | `refusal` | reasons for refusing segments and heads, with their names |
 
 mod encoding;
 mod entries;
 mod pending;
+mod refusal;
 
 use std::collections::BTreeMap;
 
@@ -27,6 +29,7 @@ pub(crate) use self::entries::{
 };
 pub use self::entries::{Encoding, count_entries, public_signatures};
 use self::pending::Pending;
+pub use self::refusal::ExchangeRefusal;
 use crate::realm::Realm;
 use crate::trust::{Reporter, Standing};
 

@@ -44,8 +44,9 @@ pub mod verdict;
 pub mod whitelist;
 
 pub use engine::{
-    BEHIND_LINES, CheckScratch, CountedClaims, CountedRecipients, Engine, ExchangeRefusal, Explanation, FoundText,
-    NEARLY_FULL, Outcome, Refusal, ResizePreview, RestoreError, RingStatus, SETTLED_PER_TICK, Status, StructurePreview,
-    TICK_LINES, TableStatus,
+    BEHIND_LINES, CheckScratch, CountedClaims, CountedRecipients, Engine, Explanation, FoundText, NEARLY_FULL, Outcome,
+    Refusal, ResizePreview, RestoreError, RingStatus, SETTLED_PER_TICK, Status, StructurePreview, TICK_LINES,
+    TableStatus,
 };
+pub use exchange::ExchangeRefusal;
 pub use memory::NotEnoughMemory;

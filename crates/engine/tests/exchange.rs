@@ -221,14 +221,17 @@ fn unknown_servers_and_books_not_shared_with_peers_are_refused() {
     let engine = &mut servers[0];
     let epoch = engine.spam().listed().epoch();
     for (book, origin, generation, refusal) in [
-        (Book::Listed, origin(9), epoch, ExchangeRefusal::UnknownOrigin),
-        (Book::Votes, origin(1), epoch, ExchangeRefusal::NotShared),
-        (Book::Listed, origin(1), epoch + 1, ExchangeRefusal::NotYet),
-        (Book::Listed, origin(1), epoch - 7, ExchangeRefusal::Expired),
-        (Book::Listed, origin(1), epoch, ExchangeRefusal::Payload),
-        (Book::Listed, origin(0), epoch, ExchangeRefusal::AlreadyTaken),
+        (Book::Listed, origin(9), epoch, "unknown_origin"),
+        (Book::Votes, origin(1), epoch, "not_shared"),
+        (Book::Listed, origin(1), epoch + 1, "not_yet"),
+        (Book::Listed, origin(1), epoch - 7, "expired"),
+        (Book::Listed, origin(1), epoch, "payload"),
+        (Book::Listed, origin(0), epoch, "already_taken"),
     ] {
-        assert_eq!(receive(engine, &segment(book, origin, generation)), refused(refusal));
+        let Outcome::Refused(Refusal::Exchange(found)) = receive(engine, &segment(book, origin, generation)) else {
+            panic!("not refused as {refusal}");
+        };
+        assert_eq!(found.name(), refusal);
     }
 }
 

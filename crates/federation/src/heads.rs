@@ -7,13 +7,12 @@
 //! `docs/design/segments.md` specifies the byte layout.
 
 use bruit_engine::codec::{Malformed, Reader};
-use bruit_engine::exchange::{Book, Chain, Frontier, NO_HASH, Origin};
+use bruit_engine::exchange::{Book, Chain, ExchangeRefusal, Frontier, NO_HASH, Origin};
 use bruit_engine::realm::RealmId;
 use bruit_engine::time::Time;
 
 use crate::epochs::Epochs;
 use crate::keys::{NodeKey, PublicKey, SIGNATURE_BYTES};
-use crate::rejected::Rejected;
 use crate::segment::{ensure, read_book, read_magic, read_origin, read_version};
 use crate::signed::{Domain, is_sealed, seal};
 
@@ -62,6 +61,15 @@ pub struct Heads {
     origin: Origin,
     time: Time,
     heads: Vec<Head>,
+}
+
+/// Verified heads, and the bytes that their origin signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedHeads {
+    /// The heads.
+    pub heads: Heads,
+    /// The signed bytes.
+    pub bytes: Vec<u8>,
 }
 
 /// Decoded heads whose signature has not been verified.
@@ -147,6 +155,12 @@ impl Heads {
         is_later && older.chains().all(is_kept)
     }
 
+    /// Returns true if a server that keeps `kept` of the same origin, if anything, should keep these heads instead.
+    #[must_use]
+    pub fn is_news(&self, kept: Option<&Self>, epochs: &Epochs) -> bool {
+        kept.is_none_or(|kept| self != kept && self.replaces(kept, epochs))
+    }
+
     /// Encodes and signs the heads. `key` must be the origin's key: peers refuse any other signature.
     #[must_use]
     pub fn sign(&self, key: &NodeKey) -> Vec<u8> {
@@ -166,7 +180,7 @@ impl Heads {
     /// Decodes an offer, a sequence of heads. Heads that cannot be decoded, such as those of a later version, do not
     /// affect the others; decoding stops only at bytes that are not heads at all.
     #[must_use]
-    pub fn read_all(mut offer: &[u8]) -> Vec<Result<UnverifiedHeads<'_>, Rejected>> {
+    pub fn read_all(mut offer: &[u8]) -> Vec<Result<UnverifiedHeads<'_>, ExchangeRefusal>> {
         let mut all = Vec::new();
         while !offer.is_empty() {
             match split(offer) {
@@ -188,8 +202,8 @@ impl<'a> UnverifiedHeads<'a> {
     /// Decodes the heads of one origin; `bytes` must contain nothing else.
     ///
     /// # Errors
-    /// [`Rejected::Malformed`] or [`Rejected::Version`].
-    pub fn decode(bytes: &'a [u8]) -> Result<Self, Rejected> {
+    /// [`ExchangeRefusal::Malformed`] or [`ExchangeRefusal::Version`].
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, ExchangeRefusal> {
         let mut reader = Reader::new(bytes);
         let heads = read_heads(&mut reader)?;
         reader.bytes(SIGNATURE_BYTES, "a signature")?;
@@ -218,15 +232,15 @@ impl<'a> UnverifiedHeads<'a> {
     /// Verifies that the heads are of `realm` and signed by their origin, the owner of `key`.
     ///
     /// # Errors
-    /// [`Rejected::ForeignRealm`], [`Rejected::UnknownOrigin`] if the key is not the origin's, or [`Rejected::Forged`].
-    pub fn verify(self, realm: RealmId, key: &PublicKey) -> Result<Heads, Rejected> {
+    /// [`ExchangeRefusal::ForeignRealm`], [`ExchangeRefusal::UnknownOrigin`] if the key is not the origin's, or [`ExchangeRefusal::Forged`].
+    pub fn verify(self, realm: RealmId, key: &PublicKey) -> Result<Heads, ExchangeRefusal> {
         if self.heads.realm != realm {
-            return Err(Rejected::ForeignRealm(self.heads.realm));
+            return Err(ExchangeRefusal::ForeignRealm(self.heads.realm));
         }
         if self.heads.origin.key != *key.as_bytes() {
-            return Err(Rejected::UnknownOrigin);
+            return Err(ExchangeRefusal::UnknownOrigin);
         }
-        if is_sealed(DOMAIN, self.bytes, key) { Ok(self.heads) } else { Err(Rejected::Forged) }
+        if is_sealed(DOMAIN, self.bytes, key) { Ok(self.heads) } else { Err(ExchangeRefusal::Forged) }
     }
 }
 
@@ -264,7 +278,7 @@ fn split(offer: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     offer.split_at_checked(length.into()).ok_or(Malformed::Truncated { what: "heads" })
 }
 
-fn read_heads(reader: &mut Reader<'_>) -> Result<Heads, Rejected> {
+fn read_heads(reader: &mut Reader<'_>) -> Result<Heads, ExchangeRefusal> {
     read_magic(reader, HEADS_MAGIC)?;
     read_version(reader, HEADS_VERSION)?;
     let length = reader.u16("the length of heads")?;
@@ -393,7 +407,7 @@ mod tests {
         assert_eq!(rejected(&some().sign(&NodeKey::generate([2; 32]))), "forged");
         let stranger = NodeKey::generate([2; 32]).public();
         let read = UnverifiedHeads::decode(&signed).unwrap().verify(REALM, &stranger);
-        assert_eq!(read, Err(Rejected::UnknownOrigin));
+        assert_eq!(read, Err(ExchangeRefusal::UnknownOrigin));
     }
 
     #[test]
@@ -403,7 +417,7 @@ mod tests {
         let offer = [&known[..], &later, &known, b"rubbish"].concat();
         let read: Vec<_> = Heads::read_all(&offer).into_iter().map(|read| read.map(|heads| heads.bytes())).collect();
         assert_eq!((read[0].as_ref(), read[2].as_ref()), (Ok(&&known[..]), Ok(&&known[..])));
-        assert_eq!(read[1], Err(Rejected::Version(2)));
+        assert_eq!(read[1], Err(ExchangeRefusal::Version(2)));
         assert_eq!((read.len(), read[3].as_ref().unwrap_err().name()), (4, "malformed"));
         assert!(Heads::read_all(b"").is_empty());
     }

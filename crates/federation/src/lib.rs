@@ -2,40 +2,40 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`coordinator`] | every decision of the exchange, without I/O |
 //! | [`keys`] | the identity of a server |
-//! | [`segment`], [`heads`] | the signed formats of exchange, byte for byte |
-//! | [`export`], [`exporter`] | this server's own segments: the bytes, and the order of writes that makes them exact |
-//! | [`publisher`] | publishing own segments to a sink, such as a broker |
-//! | [`judge`], [`rejected`] | the segments to request, the checks of the answers, the reasons for refusals |
-//! | [`link`], `outage` | polling a source and applying missing segments; logging outages |
-//! | [`peer`], [`epochs`] | the state of another server, derived from its heads and their time |
+//! | [`segment`], [`heads`], [`epochs`] | the signed formats of exchange, byte for byte; the lengths of generations |
+//! | [`shelf`] | the logs and heads that a server offers to others |
+//! | [`link`] | the tasks that carry out what the coordinator decides |
 //! | [`replica`] | a mail site's local copy of listed signatures, in one small file |
-//! | [`shelf`], [`library`], [`stock`] | logs on disk; their readable parts; how the listeners access them |
 //! | `simulation` | a simulated network with a seed, behind the feature of that name |
 //! | [`transport`] | sources and sinks of segments over different transports |
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
-pub mod charges;
+pub mod coordinator;
 pub mod epochs;
-pub mod export;
-pub mod exporter;
 pub mod heads;
-pub mod judge;
 pub mod keys;
-pub mod library;
 pub mod link;
-mod outage;
-pub mod peer;
-pub mod publisher;
-pub mod rejected;
 pub mod replica;
 pub mod segment;
 pub mod shelf;
 mod signed;
 #[cfg(feature = "simulation")]
 pub mod simulation;
-pub mod stock;
 pub mod transport;
 
-pub use link::describe;
+/// Formats an error with its causes on one line. A cause that the text already contains is not repeated.
+pub fn describe(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -32,7 +32,8 @@ use bruit_engine::realm::Realm;
 use bruit_engine::time::Time;
 use bruit_filters::sizing::ring_lines_for_rate;
 
-pub use follower::{FollowError, Follower, NothingTaken, Progress, Round};
+pub use crate::coordinator::receiver::Round;
+pub use follower::{FollowError, Follower, NothingTaken, Progress};
 pub use format::CHAINS_MAX;
 pub use reader::{LookUp, Replica};
 pub use writer::ReplicaFile;

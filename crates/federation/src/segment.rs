@@ -8,13 +8,12 @@
 
 use bruit_engine::codec::{Malformed, Reader, put_count};
 use bruit_engine::exchange::{
-    Book, Chain, Encoding, Hash, NO_HASH, Origin, PAYLOAD_BYTES_MAX, Received, count_entries,
+    Book, Chain, Encoding, ExchangeRefusal, Hash, NO_HASH, Origin, PAYLOAD_BYTES_MAX, Received, count_entries,
 };
 use bruit_engine::realm::RealmId;
 use sha2::{Digest, Sha256};
 
 use crate::keys::{NodeKey, PublicKey, SIGNATURE_BYTES};
-use crate::rejected::Rejected;
 use crate::signed::{Domain, is_sealed, seal};
 
 /// The magic bytes of a segment.
@@ -77,12 +76,12 @@ pub type FirstAndRest<'a> = (&'a [u8], &'a [u8]);
 /// Splits the first complete segment off a log. Returns `None` if the log ends before the segment does.
 ///
 /// # Errors
-/// [`Rejected::Malformed`] or [`Rejected::Version`] if no segment begins there.
-pub fn split(log: &[u8]) -> Result<Option<FirstAndRest<'_>>, Rejected> {
+/// [`ExchangeRefusal::Malformed`] or [`ExchangeRefusal::Version`] if no segment begins there.
+pub fn split(log: &[u8]) -> Result<Option<FirstAndRest<'_>>, ExchangeRefusal> {
     let mut reader = Reader::new(log);
     match read_segment(&mut reader).and_then(|_| Ok(reader.bytes(SIGNATURE_BYTES, "a signature")?)) {
         Ok(_) => Ok(log.split_at_checked(log.len() - reader.left())),
-        Err(Rejected::Malformed(Malformed::Truncated { .. })) => Ok(None),
+        Err(ExchangeRefusal::Malformed(Malformed::Truncated { .. })) => Ok(None),
         Err(rejected) => Err(rejected),
     }
 }
@@ -112,8 +111,8 @@ impl<'a> UnverifiedSegment<'a> {
     /// Decodes a segment; `bytes` must contain nothing else.
     ///
     /// # Errors
-    /// [`Rejected::Malformed`] or [`Rejected::Version`].
-    pub fn decode(bytes: &'a [u8]) -> Result<Self, Rejected> {
+    /// [`ExchangeRefusal::Malformed`] or [`ExchangeRefusal::Version`].
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, ExchangeRefusal> {
         let mut reader = Reader::new(bytes);
         let segment = read_segment(&mut reader)?;
         reader.bytes(SIGNATURE_BYTES, "a signature")?;
@@ -130,16 +129,20 @@ impl<'a> UnverifiedSegment<'a> {
     /// Verifies that the segment is of `realm` and signed by its origin, the owner of `key`.
     ///
     /// # Errors
-    /// [`Rejected::ForeignRealm`], [`Rejected::UnknownOrigin`] if the key is not the origin's, or [`Rejected::Forged`].
-    pub fn verify(&self, realm: RealmId, key: &PublicKey) -> Result<VerifiedSegment<'a>, Rejected> {
+    /// [`ExchangeRefusal::ForeignRealm`], [`ExchangeRefusal::UnknownOrigin`] if the key is not the origin's, or [`ExchangeRefusal::Forged`].
+    pub fn verify(&self, realm: RealmId, key: &PublicKey) -> Result<VerifiedSegment<'a>, ExchangeRefusal> {
         let Self { segment, bytes } = *self;
         if segment.realm != realm {
-            return Err(Rejected::ForeignRealm(segment.realm));
+            return Err(ExchangeRefusal::ForeignRealm(segment.realm));
         }
         if segment.chain.origin.key != *key.as_bytes() {
-            return Err(Rejected::UnknownOrigin);
+            return Err(ExchangeRefusal::UnknownOrigin);
         }
-        if is_sealed(DOMAIN, bytes, key) { Ok(VerifiedSegment { segment, bytes }) } else { Err(Rejected::Forged) }
+        if is_sealed(DOMAIN, bytes, key) {
+            Ok(VerifiedSegment { segment, bytes })
+        } else {
+            Err(ExchangeRefusal::Forged)
+        }
     }
 }
 
@@ -153,14 +156,14 @@ impl<'a> VerifiedSegment<'a> {
     /// Decodes all entries, as the engine will do when the segment is in the journal.
     ///
     /// # Errors
-    /// [`Rejected::Payload`] if an entry cannot be decoded, or the number of entries is wrong.
-    pub fn check_entries(&self) -> Result<(), Rejected> {
+    /// [`ExchangeRefusal::Payload`] if an entry cannot be decoded, or the number of entries is wrong.
+    pub fn check_entries(&self) -> Result<(), ExchangeRefusal> {
         let Segment { chain, encoding, entries, payload, .. } = self.segment;
-        let found = count_entries(chain.book, encoding, payload).map_err(Rejected::Payload)?;
+        let found = count_entries(chain.book, encoding, payload).map_err(ExchangeRefusal::Payload)?;
         if found == entries as usize {
             return Ok(());
         }
-        Err(Rejected::Payload(Malformed::OutOfRange { what: "the number of entries", value: entries.into() }))
+        Err(ExchangeRefusal::Payload(Malformed::OutOfRange { what: "the number of entries", value: entries.into() }))
     }
 
     /// Returns the form that an engine accepts.
@@ -179,7 +182,7 @@ impl<'a> VerifiedSegment<'a> {
     }
 }
 
-fn read_segment<'a>(reader: &mut Reader<'a>) -> Result<Segment<'a>, Rejected> {
+fn read_segment<'a>(reader: &mut Reader<'a>) -> Result<Segment<'a>, ExchangeRefusal> {
     read_magic(reader, SEGMENT_MAGIC)?;
     read_version(reader, SEGMENT_VERSION)?;
     let book = read_book(reader)?;
@@ -205,9 +208,9 @@ pub(crate) fn read_magic(reader: &mut Reader<'_>, magic: [u8; 8]) -> Result<(), 
     reader.bytes(magic.len(), "a magic").map(|_| ())
 }
 
-pub(crate) fn read_version(reader: &mut Reader<'_>, known: u16) -> Result<(), Rejected> {
+pub(crate) fn read_version(reader: &mut Reader<'_>, known: u16) -> Result<(), ExchangeRefusal> {
     let found = reader.u16("a version")?;
-    if found == known { Ok(()) } else { Err(Rejected::Version(found)) }
+    if found == known { Ok(()) } else { Err(ExchangeRefusal::Version(found)) }
 }
 
 pub(crate) fn read_origin(reader: &mut Reader<'_>) -> Result<Origin, Malformed> {
@@ -311,7 +314,7 @@ mod tests {
         let stranger = NodeKey::generate([2; 32]);
         assert_eq!(rejected(&segment(b"payload").sign(&stranger)), "forged");
         let read = UnverifiedSegment::decode(&signed()).unwrap().verify(REALM, &stranger.public()).map(|_| ());
-        assert_eq!(read, Err(Rejected::UnknownOrigin));
+        assert_eq!(read, Err(ExchangeRefusal::UnknownOrigin));
     }
 
     #[test]

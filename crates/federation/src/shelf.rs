@@ -1,43 +1,126 @@
-//! The shelf: logs on disk of every chain that this server stores, its own and others', byte for byte as their origins
-//! wrote them.
+//! The shelf: the logs that this server offers to others, the heads that describe them, and the readable part of each
+//! log.
 //!
-//! A log is a file; its path names the chain. Own segments are written and synced before the journal records that they
-//! are sealed, so after a crash a log may be longer than the chain's frontier, and never shorter. Others' segments are
-//! written without a sync: a log that lost its end is no longer forwarded, and nothing else depends on it.
+//! It has the logs of this server's own chains and of the other nodes' chains, byte for byte as their origins wrote
+//! them.
+//! This server signs new heads whenever a segment is sealed, and every [`HEARTBEAT`], so that peers can distinguish an
+//! idle server from a dead one. It signs two versions: all books for nodes of the cluster, and public books for
+//! everyone else. Heads of other servers are forwarded unchanged.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `folder` | logs as files |
+//! | `memory` | logs in memory, for tests and simulations |
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+mod folder;
+mod memory;
 
-use bruit_engine::exchange::{Chain, Origin};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use std::{fmt, io};
 
-use crate::heads::HEADS_BYTES_MAX;
-use crate::transport::paths;
+use bruit_engine::Engine;
+use bruit_engine::exchange::{Book, Chain, Frontier, Origin};
+use bruit_engine::realm::RealmId;
+use bruit_engine::time::Time;
+use tokio::sync::watch;
 
-/// Permissions of folders and files: the logs of a cluster contain every claim.
-const FOLDER_MODE: u32 = 0o700;
-/// See [`FOLDER_MODE`].
-const FILE_MODE: u32 = 0o600;
+pub use folder::LogFolder;
+pub use memory::MemoryLogs;
 
-/// Number of names in the path of a log.
-const PATH_PARTS: usize = 5;
+use crate::epochs::Epochs;
+use crate::heads::{Heads, SignedHeads, UnverifiedHeads};
+use crate::keys::{NodeKey, PublicKey};
+use crate::segment::hash;
+use crate::transport::Offer;
 
-/// The folder of signed heads.
-const HEADS: &str = "heads";
-/// Name of heads that are being written.
-const UNFINISHED: &str = "unfinished";
-/// Name of a file written to test whether the folder is writable.
-const PROBE: &str = "probe";
-/// Size of the probe file: a page, because full file systems may still accept a few bytes.
-const PROBE_BYTES: usize = 4096;
-/// Maximum number of heads files to read: more than the number of incarnations of all servers.
-const HEADS_FILES_MAX: usize = 1_024;
+/// Interval at which heads are signed when nothing changes. Peers must notice silence within 10 s, which allows for
+/// three heartbeats.
+pub const HEARTBEAT: Duration = Duration::from_millis(2_500);
 
-/// A directory of logs.
-#[derive(Debug)]
-pub struct Shelf {
-    directory: PathBuf,
+/// Length of an offer's tag in bytes.
+const TAG_BYTES: usize = 16;
+
+/// A kind of reader, which decides the books it may read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reader {
+    /// A mail site with a local replica, which may read public books.
+    Replica,
+    /// Another operator's server, which may read public books.
+    Peer,
+    /// A node of the same operator, which may read all books.
+    Cluster,
+}
+
+impl Reader {
+    /// All kinds of readers.
+    pub const ALL: [Self; 3] = [Self::Replica, Self::Peer, Self::Cluster];
+
+    /// Returns true if the reader may read this book.
+    #[must_use]
+    pub const fn may_have(self, book: Book) -> bool {
+        matches!(self, Self::Cluster) || book.is_public()
+    }
+}
+
+/// The bytes of a shelf: logs and signed heads.
+pub trait Logs: fmt::Debug + Send + Sync {
+    /// Checks that logs can be written.
+    ///
+    /// # Errors
+    /// Any I/O error.
+    fn check(&self) -> io::Result<()>;
+
+    /// Writes a segment at `offset` of its chain's log. Truncates the log there first, in case a crash left more bytes.
+    /// With `sync`, the segment is on disk afterwards.
+    ///
+    /// # Errors
+    /// [`ShelfError`]; the log is unchanged, or longer than its chain.
+    fn put(&self, chain: &Chain, offset: u64, segment: &[u8], sync: bool) -> Result<(), ShelfError>;
+
+    /// Reads the log of a chain from `offset` to at most `end`, and at most `bytes_max` bytes; returns `None` if there
+    /// is no log.
+    ///
+    /// # Errors
+    /// Any I/O error.
+    fn read(&self, chain: &Chain, offset: u64, end: u64, bytes_max: usize) -> io::Result<Option<Vec<u8>>>;
+
+    /// Returns the length of a chain's log.
+    ///
+    /// # Errors
+    /// Any I/O error; a missing log is empty.
+    fn length(&self, chain: &Chain) -> io::Result<u64>;
+
+    /// Removes the log of a chain, if it exists.
+    ///
+    /// # Errors
+    /// Any I/O error.
+    fn remove(&self, chain: &Chain) -> io::Result<()>;
+
+    /// Removes all logs except those to keep. Returns the number of removed logs.
+    ///
+    /// # Errors
+    /// Any I/O error.
+    fn tidy(&self, keep: &dyn Fn(&Chain) -> bool) -> io::Result<usize>;
+
+    /// Stores signed heads of another server, replacing older ones.
+    ///
+    /// # Errors
+    /// Any I/O error.
+    fn put_heads(&self, origin: &Origin, is_public: bool, bytes: &[u8]) -> io::Result<()>;
+
+    /// Returns all stored heads, and the contents of any other files in their place.
+    ///
+    /// # Errors
+    /// Any I/O error.
+    fn heads(&self) -> io::Result<Vec<Vec<u8>>>;
+
+    /// Removes the heads of all origins except those to keep.
+    ///
+    /// # Errors
+    /// Any I/O error.
+    fn tidy_heads(&self, keep: &dyn Fn(&Origin) -> bool) -> io::Result<()>;
 }
 
 /// The reason why a segment could not be written to the shelf.
@@ -45,19 +128,19 @@ pub struct Shelf {
 #[non_exhaustive]
 pub enum ShelfError {
     /// An I/O operation failed.
-    #[error("failed to write the log {}", .path.display())]
+    #[error("failed to write the log {log}")]
     Io {
-        /// The file.
-        path: PathBuf,
+        /// The log's file.
+        log: String,
         /// The cause.
         #[source]
         source: io::Error,
     },
     /// The log ends before the segment's offset.
-    #[error("the log {} is {length} bytes long, but the next segment begins at byte {offset}: data is missing", .path.display())]
+    #[error("the log {log} is {length} bytes long, but the next segment begins at byte {offset}: data is missing")]
     Gap {
-        /// The file.
-        path: PathBuf,
+        /// The log's file.
+        log: String,
         /// Length of the log in bytes.
         length: u64,
         /// The offset of the segment.
@@ -65,309 +148,270 @@ pub enum ShelfError {
     },
 }
 
+/// The logs and heads that this server offers to others.
+#[derive(Debug)]
+pub struct Shelf {
+    logs: Box<dyn Logs>,
+    realm: RealmId,
+    epochs: Epochs,
+    key: NodeKey,
+    state: Mutex<State>,
+    changed: watch::Sender<u64>,
+}
+
+/// The key of stored heads: their origin, and whether they contain public books only.
+type Place = (Origin, bool);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Signed heads by origin and version.
+    heads: BTreeMap<Place, SignedHeads>,
+    /// The readable length of each log.
+    ends: BTreeMap<Chain, u64>,
+}
+
 impl Shelf {
-    /// Opens the shelf in a directory, which is created if it does not exist.
+    /// Opens the shelf with these logs. Each log is offered up to the point to which `engine` has applied it.
     ///
     /// # Errors
-    /// An I/O error if it cannot be created.
-    pub fn open(directory: &Path) -> io::Result<Self> {
-        make_folder(directory)?;
-        Ok(Self::at(directory))
+    /// Any I/O error.
+    pub fn open(logs: impl Logs + 'static, key: NodeKey, engine: &Engine) -> io::Result<Self> {
+        let mut ends = BTreeMap::new();
+        for (chain, frontier) in engine.exchange().chains() {
+            ends.insert(chain, logs.length(&chain)?.min(frontier.offset));
+        }
+        let heads = logs.heads()?.into_iter().filter_map(|bytes| believed(bytes, engine.realm().id())).collect();
+        let state = Mutex::new(State { heads, ends });
+        let (realm, epochs) = (engine.realm().id(), Epochs::of(engine.realm()));
+        Ok(Self { logs: Box::new(logs), realm, epochs, key, state, changed: watch::Sender::new(0) })
     }
 
-    /// Returns the shelf in a directory that may be missing; all operations fail until it exists.
+    /// Creates a shelf whose logs cannot be read or written at the moment. It offers nothing until they can; the logs
+    /// are not changed.
     #[must_use]
-    pub fn at(directory: &Path) -> Self {
-        Self { directory: directory.to_owned() }
+    pub fn closed(logs: impl Logs + 'static, key: NodeKey, engine: &Engine) -> Self {
+        let (realm, epochs) = (engine.realm().id(), Epochs::of(engine.realm()));
+        Self { logs: Box::new(logs), realm, epochs, key, state: Mutex::default(), changed: watch::Sender::new(0) }
     }
 
-    /// Checks that the directory exists and is writable.
+    /// Checks that the logs can be written.
     ///
     /// # Errors
     /// Any I/O error.
     pub fn check(&self) -> io::Result<()> {
-        make_folder(&self.directory)?;
-        let probe = self.directory.join(PROBE);
-        let written = write(&probe, &[0; PROBE_BYTES]);
-        let removed = fs::remove_file(&probe);
-        written.and(removed)
+        self.logs.check()
     }
 
-    /// Writes a segment at `offset` of its chain's log. Truncates the log there first, in case a crash left more bytes.
+    /// Returns the signing key.
+    #[must_use]
+    pub const fn key(&self) -> &NodeKey {
+        &self.key
+    }
+
+    /// Returns the realm.
+    #[must_use]
+    pub const fn realm(&self) -> RealmId {
+        self.realm
+    }
+
+    /// Returns the epoch lengths of its realm.
+    #[must_use]
+    pub const fn epochs(&self) -> Epochs {
+        self.epochs
+    }
+
+    /// Writes a segment of our own to the shelf and syncs it. It is not readable before [`release`](Self::release).
     ///
     /// # Errors
-    /// [`ShelfError`]; the log is unchanged, or longer than its chain.
-    pub fn put(&self, chain: &Chain, offset: u64, segment: &[u8], sync: bool) -> Result<(), ShelfError> {
-        let path = self.directory.join(paths::log(chain));
-        let failed = |source| ShelfError::Io { path: path.clone(), source };
-        let (mut file, is_new) = open_log(&path).map_err(failed)?;
-        let length = file.metadata().map_err(failed)?.len();
-        if length < offset {
-            return Err(ShelfError::Gap { path, length, offset });
+    /// [`ShelfError`].
+    pub fn put_own(&self, chain: &Chain, offset: u64, segment: &[u8]) -> Result<(), ShelfError> {
+        self.logs.put(chain, offset, segment, true)
+    }
+
+    /// Makes sealed segments of our own chains readable, and signs new heads.
+    pub fn release(&self, own: Origin, chains: &[(Chain, Frontier)], now: Time) {
+        let mut state = self.lock();
+        for (chain, frontier) in chains {
+            state.ends.insert(*chain, frontier.offset);
         }
-        write_at(&mut file, offset, length, segment, sync).map_err(failed)?;
-        if is_new && sync {
-            self.sync_directories(&path).map_err(failed)?;
+        for (reader, is_public) in [(Reader::Peer, true), (Reader::Cluster, false)] {
+            let readable = chains.iter().filter(|(chain, _)| reader.may_have(chain.book));
+            let heads = Heads::new(self.realm, own, now, readable.copied());
+            let bytes = heads.sign(&self.key);
+            state.heads.insert((own, is_public), SignedHeads { heads, bytes });
         }
+        drop(state);
+        self.notify();
+    }
+
+    /// Stores heads of another server for forwarding, if they are later than the stored ones.
+    pub fn keep_heads(&self, signed: &SignedHeads) {
+        let SignedHeads { heads, bytes } = signed;
+        let place = place_of(heads);
+        let mut state = self.lock();
+        let kept = state.heads.get(&place).map(|kept| &kept.heads);
+        if !heads.is_news(kept, &self.epochs) {
+            return;
+        }
+        // Heads are on disk before any segment that they name is accepted: if their origin loses its disk, others can
+        // still learn of these segments from us. A heartbeat names no new segments and needs no write.
+        let names_the_same = kept.is_some_and(|kept| heads.chains().eq(kept.chains()));
+        if !names_the_same && let Err(error) = self.logs.put_heads(&heads.origin(), place.1, bytes) {
+            tracing::warn!(%error, "failed to store the heads of another server");
+        }
+        state.heads.insert(place, signed.clone());
+        drop(state);
+        self.notify();
+    }
+
+    /// Stores a segment of another server for forwarding. If our log does not end where the segment begins, because a
+    /// crash lost the part in between, the segment is not forwarded.
+    ///
+    /// # Errors
+    /// [`ShelfError`]; other servers still have the segment.
+    pub fn keep_segment(&self, chain: &Chain, offset: u64, segment: &[u8]) -> Result<(), ShelfError> {
+        // Hold the lock throughout, because two sources may deliver the same segment.
+        let mut state = self.lock();
+        let end = state.ends.entry(*chain).or_default();
+        if *end != offset {
+            return Ok(());
+        }
+        self.logs.put(chain, offset, segment, false)?;
+        *end += segment.len() as u64;
         Ok(())
     }
 
-    /// Reads the log of a chain from `offset` to at most `end`, and at most `bytes_max` bytes; returns `None` if there
-    /// is no log.
+    /// Discards the log of a chain, so that the chain is fetched again from the start.
     ///
     /// # Errors
     /// Any I/O error.
-    pub fn read(&self, chain: &Chain, offset: u64, end: u64, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
-        let mut file = match File::open(self.directory.join(paths::log(chain))) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let length = end.saturating_sub(offset).min(bytes_max as u64);
-        let mut bytes = Vec::new();
-        if length == 0 {
-            return Ok(Some(bytes));
-        }
-        file.seek(SeekFrom::Start(offset))?;
-        file.take(length).read_to_end(&mut bytes)?;
-        Ok(Some(bytes))
+    pub fn forget(&self, chain: &Chain) -> io::Result<()> {
+        let mut state = self.lock();
+        state.ends.remove(chain);
+        self.logs.remove(chain)
     }
 
-    /// Stores signed heads of another server, replacing older ones.
+    /// Removes the logs of all chains that are not `live`, and the heads of origins without chains. Returns the number
+    /// of removed logs.
     ///
     /// # Errors
     /// Any I/O error.
-    pub fn put_heads(&self, origin: &Origin, is_public: bool, bytes: &[u8]) -> io::Result<()> {
-        let folder = self.directory.join(HEADS);
-        make_folder(&folder)?;
-        let books = if is_public { "public" } else { "all" };
-        let name = format!("{}-{books}", heads_name(origin));
-        let unfinished = folder.join(UNFINISHED);
-        // Write without a sync, because heads change every second. Only a crash of the system can lose the last ones; a
-        // crash of the process cannot.
-        write(&unfinished, bytes)?;
-        fs::rename(unfinished, folder.join(name))
+    pub fn tidy(&self, live: &BTreeSet<Chain>) -> io::Result<usize> {
+        let mut state = self.lock();
+        state.ends.retain(|chain, _| live.contains(chain));
+        let origins: Vec<_> = state.ends.keys().map(|chain| chain.origin).collect();
+        let own = *self.key.public().as_bytes();
+        let lives = state.heads.keys().filter(|(origin, _)| origin.key == own).map(|(origin, _)| origin.incarnation);
+        let latest = lives.max();
+        let is_ours = |origin: &Origin| origin.key == own && Some(origin.incarnation) == latest;
+        state.heads.retain(|(origin, _), _| is_ours(origin) || origins.contains(origin));
+        self.logs.tidy_heads(&|origin| origins.contains(origin))?;
+        drop(state);
+        self.logs.tidy(&|chain| live.contains(chain))
     }
 
-    /// Returns all stored heads, and the contents of any other files in the folder.
+    /// Returns the readable length of a log.
+    #[must_use]
+    pub fn end(&self, chain: &Chain) -> u64 {
+        self.lock().ends.get(chain).copied().unwrap_or(0)
+    }
+
+    /// Returns our own chains and their readable lengths.
+    #[must_use]
+    pub fn own_chains(&self) -> Vec<(Chain, u64)> {
+        let own = *self.key.public().as_bytes();
+        self.lock()
+            .ends
+            .iter()
+            .filter(|(chain, _)| chain.origin.key == own)
+            .map(|(&chain, &end)| (chain, end))
+            .collect()
+    }
+
+    /// Returns our latest heads for a reader, if there are any.
+    #[must_use]
+    pub fn own_heads(&self, reader: Reader) -> Option<Vec<u8>> {
+        let own = *self.key.public().as_bytes();
+        let state = self.lock();
+        let mut ours = state
+            .heads
+            .iter()
+            .filter(|((origin, is_public), _)| origin.key == own && *is_public == (reader != Reader::Cluster));
+        // The latest incarnation comes last.
+        ours.next_back().map(|(_, signed)| signed.bytes.clone())
+    }
+
+    /// Returns the number of counters returned by [`changes`](Self::changes) that are in use.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.changed.receiver_count()
+    }
+
+    fn notify(&self) {
+        self.changed.send_modify(|version| *version += 1);
+    }
+
+    /// Locks the state. A poisoned lock is ignored, because no code here panics between related changes.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shelf {
+    /// Returns the heads of every origin, restricted to the books that the reader may read.
+    #[must_use]
+    pub fn offer(&self, reader: Reader) -> Offer {
+        let state = self.lock();
+        let may_have = |is_public: bool| is_public || reader == Reader::Cluster;
+        let offered = state.heads.iter().filter(|((_, is_public), _)| may_have(*is_public));
+        let heads: Vec<u8> = offered.flat_map(|(_, signed)| signed.bytes.iter().copied()).collect();
+        let tag = hash(&heads).into_iter().take(TAG_BYTES).collect();
+        Offer { tag, heads }
+    }
+
+    /// Returns the log of a chain starting at `offset`, at most `bytes_max` bytes. Returns `None` if there is no such
+    /// chain.
     ///
     /// # Errors
     /// Any I/O error.
-    pub fn heads(&self) -> io::Result<Vec<Vec<u8>>> {
-        let Ok(entries) = fs::read_dir(self.directory.join(HEADS)) else { return Ok(Vec::new()) };
-        let mut all = Vec::new();
-        for entry in entries.take(HEADS_FILES_MAX) {
-            let path = entry?.path();
-            if fs::metadata(&path)?.len() <= HEADS_BYTES_MAX as u64 {
-                all.push(fs::read(path)?);
-            }
-        }
-        Ok(all)
-    }
-
-    /// Removes the heads of all origins except those to keep.
-    ///
-    /// # Errors
-    /// Any I/O error.
-    pub fn tidy_heads(&self, keep: impl Fn(&Origin) -> bool) -> io::Result<()> {
-        let Ok(entries) = fs::read_dir(self.directory.join(HEADS)) else { return Ok(()) };
-        for entry in entries {
-            let entry = entry?;
-            let origin = entry.file_name().to_str().and_then(origin_of);
-            if origin.is_some_and(|origin| !keep(&origin)) {
-                fs::remove_file(entry.path())?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the length of a chain's log.
-    ///
-    /// # Errors
-    /// Any I/O error; a missing log is empty.
-    pub fn length(&self, chain: &Chain) -> io::Result<u64> {
-        match fs::metadata(self.directory.join(paths::log(chain))) {
-            Ok(metadata) => Ok(metadata.len()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-            Err(error) => Err(error),
+    pub fn log(&self, chain: &Chain, offset: u64, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
+        let end = self.lock().ends.get(chain).copied();
+        match end {
+            Some(end) => self.logs.read(chain, offset, end, bytes_max),
+            None => Ok(None),
         }
     }
 
-    /// Removes the log of a chain, if it exists.
-    ///
-    /// # Errors
-    /// Any I/O error.
-    pub fn remove(&self, chain: &Chain) -> io::Result<()> {
-        match fs::remove_file(self.directory.join(paths::log(chain))) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
-    }
-
-    /// Removes all logs except those to keep, and directories that become empty. Does not touch other files. Returns
-    /// the number of removed logs.
-    ///
-    /// # Errors
-    /// Any I/O error.
-    pub fn tidy(&self, keep: impl Fn(&Chain) -> bool) -> io::Result<usize> {
-        let mut removed = 0;
-        for path in self.files()? {
-            let is_over = paths::chain(&path).is_some_and(|chain| !keep(&chain));
-            if is_over {
-                let file = self.directory.join(&path);
-                fs::remove_file(&file)?;
-                removed += 1;
-                // Stops at the first directory that is not empty.
-                let above = file.ancestors().skip(1).take_while(|path| *path != self.directory);
-                above.map(fs::remove_dir).take_while(Result::is_ok).for_each(drop);
-            }
-        }
-        Ok(removed)
-    }
-
-    /// Returns the paths of all files at the depth of logs.
-    fn files(&self) -> io::Result<Vec<String>> {
-        let mut paths = vec![String::new()];
-        for _ in 0..PATH_PARTS {
-            let mut deeper = Vec::new();
-            for path in paths {
-                // A file instead of a directory, or a directory removed meanwhile, contains no logs.
-                let Ok(entries) = fs::read_dir(self.directory.join(&path)) else { continue };
-                for entry in entries {
-                    let Ok(name) = entry?.file_name().into_string() else { continue };
-                    deeper.push(if path.is_empty() { name } else { format!("{path}/{name}") });
-                }
-            }
-            paths = deeper;
-        }
-        Ok(paths)
-    }
-
-    /// Syncs the directories above a new file, so that it survives a crash.
-    fn sync_directories(&self, path: &Path) -> io::Result<()> {
-        for above in path.ancestors().skip(1) {
-            File::open(above)?.sync_all()?;
-            if above == self.directory {
-                break;
-            }
-        }
-        Ok(())
+    /// Returns a counter that grows whenever an offer changes.
+    #[must_use]
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
     }
 }
 
-/// Returns the name of the file for an origin's heads.
-fn heads_name(origin: &Origin) -> String {
-    format!("{}-{}", paths::digits(&origin.key), origin.incarnation)
+/// Decodes stored heads, if their signature is valid.
+fn believed(bytes: Vec<u8>, realm: RealmId) -> Option<(Place, SignedHeads)> {
+    let read = UnverifiedHeads::decode(&bytes).ok()?;
+    let key = PublicKey::from_bytes(&read.origin().key).ok()?;
+    let heads = read.verify(realm, &key).ok()?;
+    Some((place_of(&heads), SignedHeads { heads, bytes }))
 }
 
-/// Returns the origin whose heads are in a file of this name.
-fn origin_of(name: &str) -> Option<Origin> {
-    let mut parts = name.split('-');
-    let key = paths::bytes(parts.next()?, 32)?.try_into().ok()?;
-    Some(Origin { key, incarnation: parts.next()?.parse().ok()? })
-}
-
-/// Creates a folder and its missing parents, for the server alone.
-fn make_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)
-}
-
-/// Writes a complete file, for the server alone.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    OpenOptions::new().create(true).truncate(true).write(true).mode(FILE_MODE).open(path)?.write_all(bytes)
-}
-
-/// Opens a log, creating it if necessary. The bool is true if it is new.
-fn open_log(path: &Path) -> io::Result<(File, bool)> {
-    let is_new = !path.exists();
-    if let Some(directory) = path.parent().filter(|_| is_new) {
-        make_folder(directory)?;
-    }
-    Ok((OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(FILE_MODE).open(path)?, is_new))
-}
-
-fn write_at(file: &mut File, offset: u64, length: u64, segment: &[u8], sync: bool) -> io::Result<()> {
-    if length > offset {
-        file.set_len(offset)?;
-    }
-    file.seek(SeekFrom::Start(offset))?;
-    file.write_all(segment)?;
-    if sync { file.sync_data() } else { Ok(()) }
+/// Returns the key under which heads are stored.
+fn place_of(heads: &Heads) -> Place {
+    (heads.origin(), heads.chains().all(|(chain, _)| chain.book.is_public()))
 }
 
 #[cfg(test)]
 mod tests {
-    use bruit_engine::exchange::Book;
-
     use super::*;
 
-    fn chain(generation: u64) -> Chain {
-        Chain { origin: Origin { key: [0xab; 32], incarnation: 7 }, book: Book::Listed, generation }
-    }
-
     #[test]
-    fn bytes_left_by_a_crash_are_cut_off_and_a_gap_is_refused() {
-        let directory = tempfile::tempdir().unwrap();
-        let shelf = Shelf::open(&directory.path().join("shelf")).unwrap();
-        assert_eq!(shelf.read(&chain(1), 0, 100, 100).unwrap(), None);
-        shelf.put(&chain(1), 0, b"first", true).unwrap();
-        shelf.put(&chain(1), 5, b"never sealed", true).unwrap();
-        shelf.put(&chain(1), 5, b"second", true).unwrap();
-        assert_eq!(shelf.read(&chain(1), 0, 100, 100).unwrap().unwrap(), b"firstsecond");
-        assert_eq!(shelf.read(&chain(1), 3, 9, 100).unwrap().unwrap(), b"stseco");
-        assert_eq!(shelf.read(&chain(1), 3, 100, 2).unwrap().unwrap(), b"st");
-        assert!(shelf.read(&chain(1), 90, 100, 2).unwrap().unwrap().is_empty());
-        let gap = shelf.put(&chain(1), 12, b"third", false);
-        assert!(matches!(gap, Err(ShelfError::Gap { length: 11, offset: 12, .. })));
-        assert_eq!(shelf.length(&chain(1)).unwrap(), 11);
-    }
-
-    #[test]
-    fn a_shelf_that_is_no_folder_fails_its_check_until_it_is_one() {
-        let directory = tempfile::tempdir().unwrap();
-        let place = directory.path().join("shelf");
-        fs::write(&place, b"in the way").unwrap();
-        let shelf = Shelf::at(&place);
-        assert!(shelf.check().is_err() && shelf.put(&chain(1), 0, b"x", true).is_err());
-        fs::remove_file(&place).unwrap();
-        shelf.check().unwrap();
-        shelf.put(&chain(1), 0, b"x", true).unwrap();
-        assert_eq!(fs::read_dir(&place).unwrap().count(), 1, "the probe is gone");
-    }
-
-    #[test]
-    fn everything_on_the_shelf_is_for_the_server_alone() {
-        use std::os::unix::fs::PermissionsExt as _;
-
-        let directory = tempfile::tempdir().unwrap();
-        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let shelf = Shelf::open(&directory.path().join("shelf")).unwrap();
-        shelf.put(&chain(1), 0, b"log", false).unwrap();
-        shelf.put_heads(&chain(1).origin, true, b"heads").unwrap();
-        let (mut folders, mut modes) = (vec![directory.path().to_owned()], Vec::new());
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
-                let metadata = entry.metadata().unwrap();
-                modes.push((metadata.is_dir(), metadata.permissions().mode() & 0o777));
-                folders.extend(metadata.is_dir().then(|| entry.path()));
-            }
+    fn only_nodes_of_the_same_operator_may_read_claims() {
+        for book in Book::ALL {
+            assert!(Reader::Cluster.may_have(book));
+            let is_conclusion = matches!(book, Book::Listed | Book::Revoked | Book::Bulk);
+            assert_eq!([Reader::Replica, Reader::Peer].map(|reader| reader.may_have(book)), [is_conclusion; 2]);
         }
-        assert!(modes.iter().all(|mode| [(true, 0o700), (false, 0o600)].contains(mode)), "{modes:?}");
-        assert_eq!(modes.iter().filter(|(is_folder, _)| !is_folder).count(), 2);
-    }
-
-    #[test]
-    fn expired_logs_are_removed_with_their_directories_and_other_files_stay() {
-        let directory = tempfile::tempdir().unwrap();
-        let shelf = Shelf::open(directory.path()).unwrap();
-        for generation in 1..=3 {
-            shelf.put(&chain(generation), 0, b"log", false).unwrap();
-        }
-        fs::write(directory.path().join("notes"), b"mine").unwrap();
-        assert_eq!(shelf.tidy(|chain| chain.generation > 1).unwrap(), 1);
-        assert_eq!((shelf.length(&chain(1)).unwrap(), shelf.length(&chain(2)).unwrap()), (0, 3));
-        assert_eq!(shelf.tidy(|_| false).unwrap(), 2);
-        let left: Vec<_> = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        assert_eq!(left, ["notes"]);
     }
 }

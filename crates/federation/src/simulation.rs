@@ -1,25 +1,33 @@
-//! A network of servers in memory, generated from one seed: it runs production code under loss, duplication, delay,
-//! partitions, crashes, lost disks and lying peers.
+//! A network of servers in memory, generated from one seed: it runs the coordinator that ships under loss, duplication,
+//! delay, partitions, crashes, lost and old disks, clocks that differ and jump, memory that grows, brokers that forget and
+//! lying peers.
 //!
-//! [`run`] lets three to seven nodes of a cluster accept claims and recipients under all of these faults, then heals
-//! the network and compares: every count with the exact sum, every ring of every origin cell by cell, both sets, all
-//! frontiers. Engine, segments, heads, export and judge are those of the server; clock, disk and network are replaced.
+//! [`run`] lets two to six nodes of a cluster accept claims and recipients under all of these faults, linked directly,
+//! over a broker, or both. Then it heals the network and compares: every count with the exact sum, every ring of every
+//! origin cell by cell, both sets, all frontiers, and the state that every link shows. Engine, coordinator, shelf,
+//! segments and heads are those of the server; clock, disk and network are replaced.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `server` | a server whose unsynced journal end can be lost |
+//! | `link` | the links of a server |
+//! | `broker` | a broker that forgets |
 //! | `network` | faults and messages in virtual time |
 //! | `liar` | a peer that forges, replays and floods |
 //! | `truth` | the conditions at the end |
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a harness that panics has found something")]
 
+mod broker;
 mod liar;
+mod link;
 mod network;
 mod server;
 mod truth;
 
 use std::collections::BTreeMap;
 use std::panic;
+
+pub use broker::Broker;
 
 /// Statistics of a run, to judge how much it tested.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,6 +48,16 @@ pub struct Summary {
     pub forgotten: u64,
     /// Number of lost disks.
     pub disks_lost: u64,
+    /// Number of disks replaced by old copies.
+    pub disks_replaced: u64,
+    /// Number of clock steps.
+    pub jumps: u64,
+    /// Number of nodes whose memory grew.
+    pub grown: u64,
+    /// Number of times that a broker lost data.
+    pub forgotten_by_broker: u64,
+    /// Number of forked histories of lying peers.
+    pub forks: u64,
     /// Number of chains fetched again from the start.
     pub repairs: u64,
     /// Number of refusals, by reason.
@@ -80,6 +98,11 @@ impl Summary {
         self.crashes += other.crashes;
         self.forgotten += other.forgotten;
         self.disks_lost += other.disks_lost;
+        self.disks_replaced += other.disks_replaced;
+        self.jumps += other.jumps;
+        self.grown += other.grown;
+        self.forgotten_by_broker += other.forgotten_by_broker;
+        self.forks += other.forks;
         self.repairs += other.repairs;
         other.rejected.iter().for_each(|(reason, count)| *self.rejected.entry(reason).or_default() += count);
     }

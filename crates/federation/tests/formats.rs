@@ -15,8 +15,8 @@ use bruit_engine::exchange::{Book, Chain};
 use bruit_engine::trust::{Claim, Reporter, Standing};
 use bruit_engine::verdict::Kind;
 use bruit_engine::whitelist::{self, WhitelistChange};
-use bruit_federation::heads::Heads;
-use bruit_federation::judge::{drifts, offered};
+use bruit_federation::coordinator::judge::{drifts, offered};
+use bruit_federation::heads::{Heads, SignedHeads};
 use common::{START, claim, fingerprint, give, key, known, node, realm, recipients, seal};
 
 fn sample() -> PathBuf {
@@ -77,7 +77,7 @@ fn the_same_events_give_the_bytes_of_the_sample() {
 fn the_sample_of_version_1_tells_what_it_told() {
     let bytes = read("heads");
     let (believed, rejected) = offered(&bytes, realm(), &known(2));
-    let [(heads, _)] = &believed[..] else { panic!("expected heads of one origin, found {rejected:?}") };
+    let [SignedHeads { heads, .. }] = &believed[..] else { panic!("expected heads of one origin, found {rejected:?}") };
     let mut engine = node(1, 2);
     for (chain, _) in heads.chains() {
         let log = read(&format!("{}.log", chain.book.name()));

@@ -1,35 +1,68 @@
-//! Servers under loss, partitions, crashes, lost disks and lying peers agree in the end, and count everything once.
+//! Servers under loss, partitions, crashes, lost disks, brokers that forget and lying peers agree in the end, and count
+//! everything once.
 //!
-//! Runs fifty networks by default. `BRUIT_SEEDS=1000..1200` runs others, `BRUIT_SEEDS=77` one.
+//! Runs some fixed networks, and new ones for a few seconds. `BRUIT_SEEDS=1000..1200` runs others, `BRUIT_SEEDS=77` one.
 
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use bruit_federation::simulation::{Summary, run};
 
-fn seeds() -> Range<u64> {
-    let Ok(text) = std::env::var("BRUIT_SEEDS") else { return 0..50 };
+/// The networks of every run.
+const FIXED: Range<u64> = 0..40;
+
+/// Time for new networks.
+const FRESH_TIME: Duration = Duration::from_secs(15);
+
+fn chosen() -> Option<Range<u64>> {
+    let text = std::env::var("BRUIT_SEEDS").ok()?;
     let number = |text: &str| text.parse::<u64>().expect("BRUIT_SEEDS must be a seed, or a range such as 1000..1200");
-    match text.split_once("..") {
+    Some(match text.split_once("..") {
         Some((first, end)) => number(first)..number(end),
         None => number(&text)..number(&text) + 1,
-    }
+    })
 }
 
-#[test]
-fn healed_networks_agree_and_count_everything_once() {
-    let (seeds, mut all) = (seeds(), Summary::default());
-    let mut failures = Vec::new();
-    for seed in seeds.clone() {
+fn run_all(seeds: impl Iterator<Item = u64>) -> Summary {
+    let (mut all, mut failures) = (Summary::default(), Vec::new());
+    for seed in seeds {
         match run(seed) {
             Ok(summary) => all.add(&summary),
             Err(failure) => failures.push(failure.to_string()),
         }
     }
-    assert!(failures.is_empty(), "{} of {seeds:?} fail:\n{}", failures.len(), failures.join("\n"));
-    if seeds.end - seeds.start >= 50 {
-        assert!(all.crashes > 0 && all.forgotten > 0 && all.disks_lost > 0 && all.repairs > 0, "{all:?}");
-        for reason in ["already_taken", "not_next", "forged", "malformed", "wrong_chain", "foreign_realm"] {
-            assert!(all.rejected.contains_key(reason), "no segment was {reason}: {all:?}");
-        }
+    assert!(
+        failures.is_empty(),
+        "{} networks fail; repeat one with BRUIT_SEEDS:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+    all
+}
+
+#[test]
+fn healed_networks_agree_and_count_everything_once() {
+    if let Some(seeds) = chosen() {
+        println!("{:?}", run_all(seeds));
+        return;
     }
+    let all = run_all(FIXED);
+    let faults = [all.crashes, all.forgotten, all.disks_lost, all.disks_replaced, all.jumps, all.grown];
+    assert!(faults.iter().all(|count| *count > 0), "{all:?}");
+    assert!(all.repairs > 0 && all.forks > 0 && all.forgotten_by_broker > 0, "{all:?}");
+    for reason in ["already_taken", "not_next", "forged", "malformed", "wrong_chain", "foreign_realm", "expired"] {
+        assert!(all.rejected.contains_key(reason), "no segment was {reason}: {all:?}");
+    }
+}
+
+#[test]
+fn new_networks_agree_and_count_everything_once() {
+    if chosen().is_some() {
+        return;
+    }
+    let (first, began) = (RandomState::new().hash_one("seed") >> 16, Instant::now());
+    println!("seeds from {first} on");
+    run_all((first..).take_while(|_| began.elapsed() < FRESH_TIME));
 }

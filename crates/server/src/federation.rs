@@ -11,7 +11,7 @@
 //! | `counted_body` | response bodies whose memory is counted until they are sent |
 //! | `links` | the tasks that fetch segments from other servers, and the exporter |
 //! | `listener` | TLS connections and the identity of their clients |
-//! | `local_site` | the state that links and the exporter share, and the accepted origins |
+//! | `local` | the state that links and the exporter share, and the accepted origins |
 //! | `peers` | the state of every peer, and its conditions |
 //! | `export_task` | writes the logs for other servers, and handles a failing folder |
 
@@ -20,7 +20,7 @@ mod counted_body;
 mod export_task;
 mod links;
 mod listener;
-mod local_site;
+mod local;
 mod peers;
 
 pub(crate) use answers::{OfferQuery, Stop};
@@ -34,7 +34,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use bruit_federation::keys::PublicKey;
-use bruit_federation::stock::Stock;
+use bruit_federation::shelf::Shelf;
 use bruit_protocols::http::PeerStatus;
 use tokio::sync::Semaphore;
 
@@ -55,7 +55,7 @@ pub(crate) struct Identity {
 
 /// The data for other servers, and the state of the exchange with them.
 pub(crate) struct Federation {
-    stock: RwLock<Option<Arc<dyn Stock>>>,
+    shelf: RwLock<Option<Arc<Shelf>>>,
     identity: OnceLock<Identity>,
     peers: Mutex<Vec<PeerStatus>>,
     /// Number of log bytes sent to each server.
@@ -69,7 +69,7 @@ pub(crate) struct Federation {
 impl Default for Federation {
     fn default() -> Self {
         Self {
-            stock: RwLock::default(),
+            shelf: RwLock::default(),
             identity: OnceLock::new(),
             peers: Mutex::default(),
             sent: Mutex::default(),
@@ -80,9 +80,9 @@ impl Default for Federation {
 }
 
 impl Federation {
-    /// Sets the stock of segments to serve.
-    pub(crate) fn share(&self, stock: Arc<dyn Stock>) {
-        *self.stock.write().unwrap_or_else(PoisonError::into_inner) = Some(stock);
+    /// Sets the logs and heads to serve.
+    pub(crate) fn share(&self, shelf: Arc<Shelf>) {
+        *self.shelf.write().unwrap_or_else(PoisonError::into_inner) = Some(shelf);
     }
 
     /// Sets this server's identity. Later calls have no effect.

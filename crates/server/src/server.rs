@@ -15,7 +15,7 @@ use bruit_engine::time::Time;
 use bruit_engine::trust::Policy;
 use bruit_engine::{NotEnoughMemory, Outcome, Refusal};
 use bruit_federation::keys::NodeKey;
-use bruit_federation::stock::Stock;
+use bruit_federation::shelf::Shelf;
 use bruit_store::modes::{self, ExposedFile};
 use bruit_store::{
     Clearinghouse, FOUNDING_FILE, Founding, FoundingError, OpenError, Options, RELEASED, Recovery, Status, SubmitError,
@@ -397,9 +397,9 @@ impl Server {
         &self.key
     }
 
-    /// Sets the stock of segments for other servers and replicas. It replaces the server's own shelf.
-    pub fn share(&self, stock: Arc<dyn Stock>) {
-        self.service.federation.share(stock);
+    /// Sets the shelf that other servers and replicas read, in place of the server's own.
+    pub fn share(&self, shelf: Arc<Shelf>) {
+        self.service.federation.share(shelf);
     }
 
     /// Waits until a vital thread panics or the disk fails, and returns the reason.

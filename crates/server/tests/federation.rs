@@ -3,24 +3,24 @@
 
 mod common;
 
-use std::collections::HashMap;
-use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bruit_engine::exchange::{Book, Chain, Origin};
+use bruit_engine::exchange::{Book, Chain, Frontier, Origin};
+use bruit_engine::time::Time;
+use bruit_federation::heads::{Heads, SignedHeads};
 use bruit_federation::keys::NodeKey;
-use bruit_federation::stock::{Reader, Stock};
+use bruit_federation::shelf::{MemoryLogs, Reader, Shelf};
 use bruit_federation::transport::https::HttpsSource;
 use bruit_federation::transport::tls;
-use bruit_federation::transport::{FETCH_BYTES_MAX, Offer, Source, TransportError};
+use bruit_federation::transport::{FETCH_BYTES_MAX, Source, TransportError, paths};
 use bruit_server::{Config, ServeError, Server};
-use bruit_store::NODE_KEY_FILE;
+use bruit_store::{Founding, NODE_KEY_FILE};
 use common::{Running, config, start_in};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
 
 const CLUSTER: [u8; 32] = [2; 32];
 const PEER: [u8; 32] = [3; 32];
@@ -29,38 +29,36 @@ const STRANGER: [u8; 32] = [4; 32];
 /// Time limit for expected events.
 const WAIT: Duration = Duration::from_secs(20);
 
-/// Logs in memory, and heads that consist of a number and the reader's name.
-struct Shelf {
-    logs: Mutex<HashMap<Chain, Vec<u8>>>,
-    version: watch::Sender<u64>,
+/// A shelf in memory, whose heads are a word for each kind of reader.
+struct TestShelf {
+    shelf: Arc<Shelf>,
+    version: Mutex<u64>,
 }
 
-impl Shelf {
-    fn new() -> Arc<Self> {
-        Arc::new(Self { logs: Mutex::default(), version: watch::Sender::new(1) })
+impl TestShelf {
+    fn new(realm_file: &Path) -> Self {
+        let engine = Founding::read_file(realm_file).unwrap().engine().unwrap();
+        let shelf = Arc::new(Shelf::closed(MemoryLogs::default(), NodeKey::generate([9; 32]), &engine));
+        let shelf = Self { shelf, version: Mutex::new(0) };
+        shelf.announce();
+        shelf
     }
 
     fn put(&self, chain: Chain, bytes: &[u8]) {
-        self.logs.lock().unwrap().insert(chain, bytes.to_vec());
-        self.version.send_modify(|version| *version += 1);
-    }
-}
-
-impl Stock for Shelf {
-    fn offer(&self, reader: Reader) -> Offer {
-        let version = *self.version.borrow();
-        Offer { tag: version.to_be_bytes().to_vec(), heads: format!("{reader:?} {version}").into_bytes() }
+        self.shelf.forget(&chain).unwrap();
+        self.shelf.keep_segment(&chain, 0, bytes).unwrap();
+        self.announce();
     }
 
-    fn log(&self, chain: &Chain, offset: u64, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
-        let logs = self.logs.lock().unwrap();
-        let Some(log) = logs.get(chain) else { return Ok(None) };
-        let from = usize::try_from(offset).unwrap().min(log.len());
-        Ok(Some(log[from..].iter().take(bytes_max).copied().collect()))
-    }
-
-    fn changes(&self) -> watch::Receiver<u64> {
-        self.version.subscribe()
+    /// Replaces the heads by a higher version.
+    fn announce(&self) {
+        let mut version = self.version.lock().unwrap();
+        *version += 1;
+        let frontier = Frontier { sequence: *version, hash: [1; 32], offset: 1, entries: 1, digest: 1 };
+        for (book, word) in [(Book::Votes, "all"), (Book::Listed, "public")] {
+            let heads = Heads::new(self.shelf.realm(), chain(book).origin, Time(*version), [(chain(book), frontier)]);
+            self.shelf.keep_heads(&SignedHeads { heads, bytes: format!("{word} {version};").into_bytes() });
+        }
     }
 }
 
@@ -76,10 +74,10 @@ fn with_peers() -> String {
     format!("[federation]\nlisten = \"127.0.0.1:0\"\n{}{}", peer("cluster", CLUSTER), peer("peer", PEER))
 }
 
-fn start() -> (Running, Arc<Shelf>) {
+fn start() -> (Running, TestShelf) {
     let running = Running::start(&with_peers());
-    let shelf = Shelf::new();
-    running.server.share(Arc::clone(&shelf) as Arc<dyn Stock>);
+    let shelf = TestShelf::new(&running.directory.path().join("realm.bruit"));
+    running.server.share(Arc::clone(&shelf.shelf));
     (running, shelf)
 }
 
@@ -131,13 +129,12 @@ async fn ask_on<S: AsyncRead + AsyncWrite + Unpin>(
 fn everybody_gets_the_offer_of_what_they_are_to_us() {
     let (running, _shelf) = start();
     for (source, heads) in [
-        (pinned(&running, Some(&CLUSTER)), "Cluster 1"),
-        (pinned(&running, Some(&PEER)), "Peer 1"),
-        (plain(&running), "Replica 1"),
+        (pinned(&running, Some(&CLUSTER)), "all 1;public 1;"),
+        (pinned(&running, Some(&PEER)), "public 1;"),
+        (plain(&running), "public 1;"),
     ] {
         let offer = block(&running, source.offer(&[], Duration::ZERO)).unwrap();
         assert_eq!(offer.heads, heads.as_bytes());
-        assert_eq!(offer.tag, 1u64.to_be_bytes());
         assert_eq!(
             block(&running, source.offer(&offer.tag, Duration::ZERO)).unwrap(),
             offer,
@@ -212,7 +209,7 @@ fn whoever_waits_for_news_hears_of_it_when_it_comes() {
         let put = async { shelf.put(chain(Book::Listed), b"new") };
         tokio::join!(news, put).0
     });
-    assert_eq!(news.unwrap().heads, b"Peer 2");
+    assert_eq!(news.unwrap().heads, b"public 2;");
     assert!(begin.elapsed() < WAIT, "the response came before the end of the wait");
 }
 
@@ -225,7 +222,7 @@ fn a_server_that_stops_does_not_wait_for_those_who_wait() {
     let waiting = runtime.spawn(async move { source.offer(&seen, WAIT).await });
     // Continue once the request is waiting.
     runtime.block_on(async {
-        while shelf.version.receiver_count() == 0 {
+        while shelf.shelf.waiting() == 0 {
             tokio::task::yield_now().await;
         }
     });
@@ -252,7 +249,8 @@ fn plain_requests_are_answered_by_the_rules_of_http() {
     assert!(status("/v1/federation/offer?seen=0g", "").contains(" 400 "));
     assert!(status(&format!("/v1/federation/offer?seen={}", "00".repeat(65)), "").contains(" 400 "));
     assert!(status("/v1/federation/offer?what=1", "").contains(" 400 "));
-    assert!(status("/v1/federation/offer", "if-none-match: \"0000000000000002\"\r\n").contains(" 304 "));
+    let tag = paths::digits(&shelf.shelf.offer(Reader::Replica).tag);
+    assert!(status("/v1/federation/offer", &format!("if-none-match: \"{tag}\"\r\n")).contains(" 304 "));
     assert!(status("/v1/federation/offer", "x-forwarded-for: 192.0.2.1\r\n").contains(" 403 "), "a stranger");
     shelf.put(chain(Book::Listed), &vec![0; FETCH_BYTES_MAX + 1]);
     assert!(status(&path, "").contains(" 400 "), "the log is too long for one response");
@@ -267,7 +265,7 @@ fn a_server_offers_what_it_has_without_being_told_to() {
         let first = source.offer(&[], Duration::ZERO).await.unwrap();
         if first.heads.is_empty() { source.offer(&first.tag, WAIT).await.unwrap() } else { first }
     });
-    let heads = bruit_federation::heads::Heads::read_all(&offer.heads).remove(0).unwrap();
+    let heads = Heads::read_all(&offer.heads).remove(0).unwrap();
     assert_eq!(heads.origin().key, *running.server.key().public().as_bytes());
 }
 
@@ -312,7 +310,7 @@ fn a_server_is_founded_in_the_realm_of_another_and_keeps_it() {
     let server = start_in(other.path(), &text);
     assert_ne!(server.key().public(), running.server.key().public(), "servers share a realm, but not a key");
     assert!(other.path().join(NODE_KEY_FILE).exists());
-    let founding = |directory: &std::path::Path| bruit_store::Founding::read(directory).unwrap().unwrap();
+    let founding = |directory: &std::path::Path| Founding::read(directory).unwrap().unwrap();
     assert_eq!(founding(other.path()).realm, founding(running.directory.path()).realm);
     let _ = server.stop();
     let _ = start_in(other.path(), &text).stop();
@@ -335,6 +333,6 @@ fn a_server_is_founded_in_the_realm_of_another_and_keeps_it() {
     assert!(matches!(refused, ServeError::Realm { .. }), "{refused}");
 }
 
-fn refusal(config: &Config, directory: &std::path::Path) -> ServeError {
+fn refusal(config: &Config, directory: &Path) -> ServeError {
     Server::start(config, directory, &mut |_| {}).err().expect("the server does not start")
 }

@@ -3,7 +3,7 @@
 mod common;
 
 use std::fs;
-use std::io::{self, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -11,17 +11,14 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bruit_engine::exchange::{Book, Chain, Encoding, Frontier, NO_HASH, Origin, PAYLOAD_BYTES_MAX};
-use bruit_engine::realm::{Realm, RealmId};
+use bruit_engine::realm::RealmId;
 use bruit_engine::time::Time;
-use bruit_federation::heads::Heads;
 use bruit_federation::keys::NodeKey;
 use bruit_federation::segment::{Segment, hash};
-use bruit_federation::stock::{Reader, Stock};
-use bruit_federation::transport::Offer;
+use bruit_federation::shelf::{MemoryLogs, Shelf};
 use bruit_protocols::http::Peers;
 use bruit_store::{Founding, NODE_KEY_FILE};
 use common::{Running, start_in};
-use tokio::sync::watch;
 
 const TOKEN: &str = "a token of more than sixteen bytes";
 const VICTIM: [u8; 32] = [5; 32];
@@ -32,41 +29,18 @@ const SEGMENTS: u64 = 80;
 /// Time limit for expected events.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A peer that signs new heads for every request, and whose signed logs contain meaningless bytes.
-struct Liar {
-    key: NodeKey,
-    realm: RealmId,
-    chains: Vec<(Chain, Frontier, Vec<u8>)>,
-    version: watch::Sender<u64>,
-}
-
-impl Liar {
-    fn new(key: NodeKey, realm: &Realm) -> Arc<Self> {
-        let origin = Origin { key: *key.public().as_bytes(), incarnation: 1 };
-        let generation = now().epoch(realm.spam_epoch_seconds());
-        let chain = |book| Chain { origin, book, generation };
-        let chains = [Book::Listed, Book::Revoked].map(|book| rubbish(chain(book), realm.id(), &key)).into();
-        Arc::new(Self { key, realm: realm.id(), chains, version: watch::Sender::new(1) })
-    }
-}
-
-impl Stock for Liar {
-    fn offer(&self, _reader: Reader) -> Offer {
-        let chains = self.chains.iter().map(|(chain, frontier, _)| (*chain, *frontier));
-        let origin = Origin { key: *self.key.public().as_bytes(), incarnation: 1 };
-        let heads = Heads::new(self.realm, origin, now(), chains).sign(&self.key);
-        Offer { tag: now().0.to_be_bytes().to_vec(), heads }
-    }
-
-    fn log(&self, chain: &Chain, offset: u64, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
-        let found = self.chains.iter().find(|(other, ..)| other == chain);
-        let offset = usize::try_from(offset).unwrap();
-        Ok(found.map(|(.., log)| log[offset.min(log.len())..].iter().take(bytes_max).copied().collect()))
-    }
-
-    fn changes(&self) -> watch::Receiver<u64> {
-        self.version.subscribe()
-    }
+/// Returns the shelf of a peer whose signed logs contain meaningless bytes, and the number of these bytes.
+fn lying_shelf(key: &NodeKey, founding: &Founding) -> (Shelf, u64) {
+    let origin = Origin { key: *key.public().as_bytes(), incarnation: 1 };
+    let generation = now().epoch(founding.realm.spam_epoch_seconds());
+    let shelf = Shelf::closed(MemoryLogs::default(), key.clone(), &founding.engine().unwrap());
+    let chains = [Book::Listed, Book::Revoked].map(|book| {
+        let (frontier, log) = rubbish(Chain { origin, book, generation }, founding.realm.id(), key);
+        shelf.put_own(&Chain { origin, book, generation }, 0, &log).unwrap();
+        (Chain { origin, book, generation }, frontier)
+    });
+    shelf.release(origin, &chains, now());
+    (shelf, chains.iter().map(|(_, frontier)| frontier.offset).sum())
 }
 
 fn now() -> Time {
@@ -74,7 +48,7 @@ fn now() -> Time {
 }
 
 /// Returns a chain whose segments have valid signatures and invalid entries.
-fn rubbish(chain: Chain, realm: RealmId, key: &NodeKey) -> (Chain, Frontier, Vec<u8>) {
+fn rubbish(chain: Chain, realm: RealmId, key: &NodeKey) -> (Frontier, Vec<u8>) {
     let payload = vec![0xff; PAYLOAD_BYTES_MAX];
     let (mut log, mut previous) = (Vec::new(), NO_HASH);
     for sequence in 1..=SEGMENTS {
@@ -85,7 +59,7 @@ fn rubbish(chain: Chain, realm: RealmId, key: &NodeKey) -> (Chain, Frontier, Vec
         log.extend(signed);
     }
     let offset = log.len() as u64;
-    (chain, Frontier { sequence: SEGMENTS, hash: previous, offset, entries: 1, digest: 1 }, log)
+    (Frontier { sequence: SEGMENTS, hash: previous, offset, entries: 1, digest: 1 }, log)
 }
 
 fn journal_bytes(directory: &Path) -> u64 {
@@ -111,9 +85,8 @@ fn rubbish_is_refused_before_it_is_written_and_charged_to_its_origin() {
         victim_key.public()
     ));
     let realm_file = liar.directory.path().join("realm.bruit");
-    let stock = Liar::new(liar.server.key().clone(), &Founding::read_file(&realm_file).unwrap().realm);
-    let rubbish_bytes: u64 = stock.chains.iter().map(|(.., log)| log.len() as u64).sum();
-    liar.server.share(stock as Arc<dyn Stock>);
+    let (shelf, rubbish_bytes) = lying_shelf(liar.server.key(), &Founding::read_file(&realm_file).unwrap());
+    liar.server.share(Arc::new(shelf));
 
     let directory = tempfile::tempdir().unwrap();
     victim_key.create_file(&directory.path().join(NODE_KEY_FILE)).unwrap();

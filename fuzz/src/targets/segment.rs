@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use bruit_engine::exchange::{Relation, count_entries};
 use bruit_engine::realm::RealmId;
-use bruit_federation::judge::{Known, Want, accept};
+use bruit_federation::coordinator::judge::{Known, Want, accept};
 use bruit_federation::keys::{NodeKey, SIGNATURE_BYTES};
 use bruit_federation::segment::{SEGMENT_BYTES_MAX, Segment, UnverifiedSegment, split};
 

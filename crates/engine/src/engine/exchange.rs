@@ -13,9 +13,9 @@ use super::{Engine, Outcome};
 use crate::bulk::MANY;
 use crate::event::{By, Event};
 use crate::exchange::{
-    Book, CLUSTER_ORIGINS_MAX, Chain, ClaimEntry, Entries, Hash, INCARNATIONS_MAX, LEVEL_MIN, MEMBERS_MAX, Origin,
-    OriginChange, PEER_RING_PART, Received, Relation, level_of, put_level, put_recipients, put_signature, put_text,
-    put_vote, recipients_of,
+    Book, CLUSTER_ORIGINS_MAX, Chain, ClaimEntry, Entries, ExchangeRefusal, Hash, INCARNATIONS_MAX, LEVEL_MIN,
+    MEMBERS_MAX, Origin, OriginChange, PEER_RING_PART, Received, Relation, level_of, put_level, put_recipients,
+    put_signature, put_text, put_vote, recipients_of,
 };
 use crate::generations::LIVE_GENERATIONS;
 use crate::trust::Claim;
@@ -23,54 +23,6 @@ use crate::trust::Claim;
 /// Divisor for the reserve for segments: beyond the limit for claims, a book accepts this part of its planned capacity
 /// from segments.
 const SEGMENT_RESERVE_PART: u64 = 20;
-
-/// Reason for refusing a segment or a change of members. The state is unchanged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ExchangeRefusal {
-    /// The realm has version 1. Its fingerprints cannot be exchanged.
-    #[error("this clearinghouse was founded by a version without exchange between servers: create a new clearinghouse")]
-    OldRealm,
-    /// This server does not exchange segments.
-    #[error("this server does not exchange segments")]
-    NotBegun,
-    /// The maximum number of other servers is reached.
-    #[error("the maximum of {MEMBERS_MAX} other servers is reached")]
-    TooMany,
-    /// No member has this key.
-    #[error("unknown server")]
-    UnknownOrigin,
-    /// The limit on origins with separate counts is reached.
-    #[error("the limit on servers or incarnations with separate counts is reached")]
-    NoRoom,
-    /// The book is not shared with servers of other operators.
-    #[error("the book is shared only between nodes of one operator")]
-    NotShared,
-    /// The segment was applied before.
-    #[error("the segment was already applied")]
-    AlreadyTaken,
-    /// An earlier segment is missing, or the segment does not follow the one applied last.
-    #[error("the segment does not follow the last one applied")]
-    NotNext,
-    /// The generation of the segment has ended.
-    #[error("the segment's generation has ended")]
-    Expired,
-    /// The generation of the segment has not begun on this server.
-    #[error("the segment's generation has not begun on this server")]
-    NotYet,
-    /// The payload cannot be decoded.
-    #[error("the segment's payload is malformed")]
-    Payload,
-    /// The set has reached its limit.
-    #[error("the book is full until its next generation begins")]
-    Saturated,
-    /// A new incarnation cannot start while a snapshot is being written.
-    #[error("a snapshot is being written: try again soon")]
-    SnapshotRuns,
-    /// The sealed entries are not pending.
-    #[error("the sealed entries are not pending")]
-    NothingWaits,
-}
 
 type Admission = Result<(), ExchangeRefusal>;
 
@@ -266,8 +218,9 @@ impl Engine {
         if *sequence != frontier.sequence + 1 || *previous != frontier.hash {
             return Outcome::Refused(ExchangeRefusal::NotNext.into());
         }
-        let Ok(entries) = Entries::read(chain.book, *encoding, payload) else {
-            return Outcome::Refused(ExchangeRefusal::Payload.into());
+        let entries = match Entries::read(chain.book, *encoding, payload) {
+            Ok(entries) => entries,
+            Err(malformed) => return Outcome::Refused(ExchangeRefusal::Payload(malformed).into()),
         };
         let refused = match self.exchange.relation(&chain.origin) {
             Some(Relation::Peer) => self.apply_peer_entries(chain, &entries),

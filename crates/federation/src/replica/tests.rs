@@ -14,7 +14,7 @@ use bruit_filters::{Fingerprint, FingerprintKey};
 use tempfile::TempDir;
 
 use super::*;
-use crate::judge::Frontiers;
+use crate::coordinator::judge::Frontiers;
 use crate::keys::NodeKey;
 use crate::segment::{Segment, hash};
 

@@ -21,7 +21,7 @@ use bruit_filters::{Fingerprint, KeyId};
 use super::format::{CHAINS_MAX, Chains, Front, SLOT_BYTES, SLOTS, slot_at};
 use super::reader::{ensure_length, rate, slot, status};
 use super::{BOOKS, LIVE_GENERATIONS, ReplicaError, Status, lines_for};
-use crate::judge::Frontiers;
+use crate::coordinator::judge::Frontiers;
 
 /// Number of lines written together: a page.
 const PAGE_LINES: usize = 64;
@@ -225,6 +225,10 @@ impl Frontiers for ReplicaFile {
 
     fn is_live(&self, book: Book, generation: u64) -> bool {
         is_live(&self.rings, book, generation)
+    }
+
+    fn has_digests(&self) -> bool {
+        false
     }
 }
 

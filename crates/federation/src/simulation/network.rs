@@ -1,10 +1,18 @@
 //! Faults of servers and messages, in the order of a virtual clock.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `faults` | what goes wrong |
+//! | `traffic` | the messages between servers, and the broker |
 
-use std::collections::BTreeMap;
+mod faults;
+mod traffic;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use bruit_engine::event::{By, Event};
-use bruit_engine::exchange::{Origin, OriginChange, Relation, Terms};
+use bruit_engine::exchange::{Chain, Frontier, Origin, OriginChange, Relation, Terms};
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Reporter, Standing};
 use bruit_filters::Fingerprint;
@@ -12,11 +20,12 @@ use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
 use super::Summary;
-use super::liar::mangle;
+use super::broker::Broker;
+use super::link::End;
 use super::server::{KEY, START, Server, blank_engine};
 use super::truth;
-use crate::judge::Want;
 use crate::keys::NodeKey;
+use traffic::{Answer, Query};
 
 /// Number of claimed signatures: few, so that several servers report the same ones.
 const SIGNATURES: u32 = 24;
@@ -26,51 +35,66 @@ pub(super) const VICTIMS: std::ops::Range<u32> = 1_000..1_040;
 pub(super) const PEER_CAP: u32 = 7;
 
 /// Duration of the faulty phase, in milliseconds.
-const FAULTY_MS: std::ops::Range<u64> = 40_000..300_000;
-/// Maximum time for a healed network to agree.
-const HEALING_MS: u64 = 120_000;
-/// Speed-up of a healed network.
-const SPEED_UP: u64 = 8;
-/// Maximum number of lost disks in a run, and of incarnations of a server, because tables of origins are bounded.
-const DISKS_LOST_MAX: u64 = 3;
-const LIVES_MAX: u64 = 3;
+const FAULTY_MS: std::ops::Range<u64> = 30_000..140_000;
+/// Maximum time for a healed network to agree: several of the longest delays between two attempts.
+const HEALING_MS: u64 = 180_000;
+/// Time after agreement until all links have noticed it: the longest request and the longest delay before the next one.
+/// Only some runs wait for it.
+const NOTICE_MS: u64 = 60_000;
 
-/// Maximum number of messages that the liar keeps for replay.
-const KEPT_MAX: usize = 64;
+/// Number of segments that a liar adds to its forked history at the end.
+const FORK_SEGMENTS: u32 = 4;
+
+/// The lengths of the epochs of the spam book and the bulk book, in seconds. Of the short ones, generations end during
+/// a run.
+const EPOCHS: [(u64, u64); 4] = [(180, 60), (30, 15), (24, 8), (12, 6)];
+
+/// The transports between nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wiring {
+    /// Every node asks every other node.
+    Direct,
+    /// All nodes use a broker.
+    Broker,
+    /// Both.
+    Mixed,
+}
 
 /// A scheduled action.
 #[derive(Clone, Debug)]
 enum Action {
     /// A client reports to some server.
     Report,
-    /// A server seals its queued entries into segments.
-    Seal(usize),
+    /// A server's exporter and publisher run.
+    Step(usize),
     /// A server syncs its disk.
     Sync(usize),
-    /// A server polls another one.
-    Poll(usize),
+    /// A link of a server carries out its next requests, after a pause.
+    Drive { at: Place, serial: u64 },
+    /// The answer to a request of a link is overdue.
+    Timeout { at: Place, serial: u64 },
+    /// A request arrives at a server or the broker, which may wait for news until a time.
+    Ask { at: Place, query: Query, until_ms: u64 },
+    /// An answer arrives at a link.
+    Arrive { at: Place, answer: Answer },
+    /// Heads arrive from the broker.
+    News { at: Place, heads: Vec<u8> },
+    /// A link reads the heads that the broker stores.
+    Refresh(Place),
     /// A fault occurs.
     Break,
     /// A crashed server restarts.
     Start(usize),
-    /// The partition ends.
+    /// The partition ends, and the liar stops to withhold segments.
     Join,
-    /// A message arrives.
-    Arrive { from: usize, to: usize, message: Message },
 }
 
-#[derive(Clone, Debug)]
-enum Message {
-    Ask,
-    Offer(Vec<u8>),
-    Fetch(Box<Want>),
-    Log(Box<Want>, Vec<u8>),
-}
-
-impl Message {
-    const fn is_answer(&self) -> bool {
-        matches!(self, Self::Offer(_) | Self::Log(..))
-    }
+/// A link of a process: the server, the number of its process, and the number of the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    server: usize,
+    boots: u64,
+    link: usize,
 }
 
 /// Servers and the messages between them.
@@ -83,15 +107,22 @@ pub(super) struct Network {
     /// A peer of all nodes. Its index follows those of the nodes.
     pub(super) liar: Option<Server>,
     kept: Vec<Vec<u8>>,
+    /// True if the liar only signs valid data: it floods, withholds segments and forks its history.
+    is_polite: bool,
+    is_withholding: bool,
+    broker: Broker,
+    wiring: Wiring,
     /// Origins lost with their disks.
-    pub(super) dead: Vec<Origin>,
-    /// The side of the partition of each server. Servers on different sides cannot communicate.
+    lost: Vec<Origin>,
+    /// The side of the partition of each server, and of the broker. Servers on different sides cannot communicate.
     sides: Vec<u8>,
     /// Probability of message loss, in thousandths.
     loss: u32,
     repetition: u32,
     delay_ms: u64,
     is_whole: bool,
+    /// True if all links had the time to notice that the network was healed.
+    pub(super) is_noticed: bool,
     summary: Summary,
 }
 
@@ -99,38 +130,51 @@ impl Network {
     /// Generates the servers and the severity of faults.
     pub(super) fn new(seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let count = random.random_range(3..=7_u8);
+        let count = random.random_range(2..=6_u8);
         let with_liar = random.random_bool(0.5);
-        let key = |number: u8| NodeKey::generate([number + 1; 32]);
+        let epochs = EPOCHS[random.random_range(0..EPOCHS.len())];
+        let wiring = [Wiring::Direct, Wiring::Broker, Wiring::Mixed][random.random_range(0..3)];
         let standing = if random.random_bool(0.5) { Standing::Pinned } else { Standing::Account };
+        let key = |number: u8| NodeKey::generate([number + 1; 32]);
         let join = |number: u8, relation| OriginChange::Join {
             key: *key(number).public().as_bytes(),
             terms: Terms { relation, standing, group: 9_000 + u64::from(number), cap: PEER_CAP },
         };
-        let blank = Rc::new(blank_engine());
-        let node = |number: u8, skew| {
-            let others = (0..count).filter(|other| *other != number).map(|other| join(other, Relation::Cluster));
-            let joins = others.chain(with_liar.then(|| join(count, Relation::Peer)));
-            Server::new(&blank, key(number), skew, true, joins.collect())
+        let blank = Rc::new(blank_engine(epochs));
+        let ends = |own: u8| {
+            let others = (0..count).filter(move |other| *other != own && wiring != Wiring::Broker);
+            let others = others.map(|other| End::Node(other.into()));
+            let broker = (wiring != Wiring::Direct).then_some(End::Broker);
+            others.chain(broker).chain(with_liar.then_some(End::Liar(count.into()))).collect()
         };
-        let nodes: Vec<_> = (0..count).map(|number| node(number, random.random_range(0..3))).collect();
-        let servers = nodes.len() + 1;
+        let node = |number: u8, offset| {
+            let others = (0..count).filter(|other| *other != number).map(|other| join(other, Relation::Cluster));
+            let joins = others.chain(with_liar.then(|| join(count, Relation::Peer))).collect();
+            Server::new(&blank, key(number), offset, true, joins, ends(number))
+        };
+        let nodes: Vec<_> = (0..count).map(|number| node(number, 3 + random.random_range(0..4))).collect();
         let liar = with_liar.then(|| {
-            Server::new(&blank, key(count), 0, false, (0..count).map(|number| join(number, Relation::Peer)).collect())
+            let joins = (0..count).map(|number| join(number, Relation::Peer)).collect();
+            Server::new(&blank, key(count), 3, false, joins, Vec::new())
         });
         let mut network = Self {
             now_ms: 0,
             queue: BTreeMap::new(),
             serial: 0,
+            sides: vec![0; nodes.len() + 2],
             nodes,
             liar,
             kept: Vec::new(),
-            dead: Vec::new(),
-            sides: vec![0; servers],
-            loss: random.random_range(0..400),
+            is_polite: random.random_bool(0.5),
+            is_withholding: false,
+            broker: Broker::default(),
+            wiring,
+            lost: Vec::new(),
+            loss: random.random_range(0..300),
             repetition: random.random_range(0..300),
-            delay_ms: random.random_range(20..5_000),
+            delay_ms: random.random_range(20..3_000),
             is_whole: false,
+            is_noticed: false,
             summary: Summary { nodes: count.into(), ..Summary::default() },
             random,
         };
@@ -142,11 +186,23 @@ impl Network {
         self.after(0, Action::Report);
         self.after(5_000, Action::Break);
         for server in 0..self.servers() {
-            let actions = [Action::Seal(server), Action::Sync(server), Action::Poll(server)];
-            actions.into_iter().for_each(|action| {
-                let delay = self.random.random_range(0..3_000);
+            for action in [Action::Step(server), Action::Sync(server)] {
+                let delay = self.random.random_range(0..2_000);
                 self.after(delay, action);
-            });
+            }
+            self.start_links(server);
+        }
+    }
+
+    fn start_links(&mut self, number: usize) {
+        let (boots, links) = (self.server(number).boots, self.server(number).links.len());
+        for link in 0..links {
+            let at = Place { server: number, boots, link };
+            let delay = self.random.random_range(0..1_000);
+            self.after(delay, Action::Drive { at, serial: 0 });
+            if self.server(number).links[link].end == End::Broker {
+                self.after(delay, Action::Refresh(at));
+            }
         }
     }
 
@@ -162,15 +218,18 @@ impl Network {
         Time(START.0 + self.now_ms / 1_000)
     }
 
+    pub(super) const fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
     fn after(&mut self, delay_ms: u64, action: Action) {
         self.serial += 1;
         self.queue.insert((self.now_ms + delay_ms, self.serial), action);
     }
 
-    /// Schedules an action at a random delay. A healed network is faster, because the test waits for it.
+    /// Schedules an action at a random delay.
     fn between(&mut self, low_ms: u64, high_ms: u64, action: Action) {
-        let hurry = if self.is_whole { SPEED_UP } else { 1 };
-        let delay = self.random.random_range(low_ms..=high_ms) / hurry;
+        let delay = self.random.random_range(low_ms..=high_ms);
         self.after(delay, action);
     }
 
@@ -181,9 +240,9 @@ impl Network {
     }
 
     fn run_until(&mut self, end_ms: u64) {
-        while let Some(((at, _), action)) = self.queue.pop_first() {
+        while let Some(((at, serial), action)) = self.queue.pop_first() {
             if at > end_ms {
-                self.queue.insert((at, 0), action);
+                self.queue.insert((at, serial), action);
                 break;
             }
             self.now_ms = at;
@@ -197,41 +256,88 @@ impl Network {
         self.is_whole = true;
         (self.loss, self.repetition, self.delay_ms) = (0, 0, 50);
         self.sides.fill(0);
-        let now = self.now();
+        self.lengthen_fork();
+        self.is_withholding = false;
         for number in 0..self.servers() {
-            self.server(number).is_up = true;
+            if !self.server(number).is_up {
+                self.act(Action::Start(number));
+            }
         }
         let end = self.now_ms + HEALING_MS;
         while self.now_ms < end {
             let next = self.now_ms + 2_000;
             self.run_until(next);
             if self.is_settled() {
+                self.is_noticed = self.random.random_bool(0.2);
+                let notice = self.now_ms + if self.is_noticed { NOTICE_MS } else { 0 };
+                self.run_until(notice);
                 return Ok(());
             }
         }
-        Err(format!("no agreement {} seconds after {now:?}: {}", HEALING_MS / 1_000, truth::disagreement(self)))
+        Err(format!("no agreement after {} seconds: {}", HEALING_MS / 1_000, truth::disagreement(self)))
     }
 
-    /// Returns true if nothing is queued, and all have applied the same segments. All clocks agree by now.
+    /// Lets a liar that forked its history reach the length of the first version, so that the fork shows.
+    fn lengthen_fork(&mut self) {
+        let (number, now_ms) = (self.nodes.len(), self.now_ms);
+        for _ in 0..if self.liar.is_some() && self.is_polite { FORK_SEGMENTS } else { 0 } {
+            for _ in 0..8 {
+                self.report_to(number);
+            }
+            let liar = self.server(number);
+            liar.sync();
+            // Segments of a chain have a minimum interval.
+            liar.forget_intervals();
+            liar.export(now_ms);
+        }
+    }
+
+    /// Returns true if each node has the liar's present version of its history, if that was forked once at most: a chain
+    /// is fetched again at most every ten minutes. A lying peer that sends invalid data is asked less and less often.
+    pub(super) fn has_repaired(&self) -> bool {
+        let Some(liar) = self.liar.as_ref().filter(|_| self.is_polite && self.summary.forks == 1) else { return true };
+        let ours = liar.engine.exchange().chains().filter(|(chain, _)| Some(chain.origin) == liar.origin());
+        let shared: Vec<_> = ours.filter(|(chain, _)| chain.book.is_public()).collect();
+        self.nodes.iter().all(|node| {
+            let is_forked = |(chain, at): &(Chain, Frontier)| {
+                let taken = node.engine.exchange().frontier(chain);
+                taken.sequence == at.sequence
+                    && taken.hash != at.hash
+                    && node.engine.is_live(chain.book, chain.generation)
+            };
+            !shared.iter().any(is_forked)
+        })
+    }
+
+    /// Returns true if nothing is queued, and all have applied the same segments. All books agree on the time by then.
     fn is_settled(&mut self) -> bool {
-        let latest = self.nodes.iter().map(|node| node.clock(self.now())).max().unwrap();
+        let latest = self.nodes.iter().map(|node| node.engine.now().max(node.clock(self.now()))).max().unwrap();
         // Tick twice, because the tick that begins a generation leaves the oldest one for the next tick to clear.
         for node in &mut self.nodes {
             node.tick(latest);
             node.tick(latest);
+            node.sync();
         }
-        let now = self.now();
-        self.nodes.iter_mut().for_each(|node| node.sync(now));
-        self.nodes.iter().all(|node| node.engine.exchange().pending_bytes() == 0) && truth::frontiers_agree(self)
+        let is_sealed = self.nodes.iter().all(|node| node.engine.exchange().pending_bytes() == 0);
+        is_sealed && truth::frontiers_agree(self) && self.has_repaired()
     }
 
-    pub(super) fn compare(&self) -> Result<(), String> {
-        truth::compare(self)
+    pub(super) fn compare(&mut self) -> Result<(), String> {
+        // Generations may have ended since the servers agreed.
+        for _ in 0..20 {
+            if self.is_settled() {
+                return truth::compare(self);
+            }
+            let next = self.now_ms + 2_000;
+            self.run_until(next);
+        }
+        Err(format!("agreement was lost: {}", truth::disagreement(self)))
     }
 
-    pub(super) fn summary(&self) -> Summary {
+    pub(super) fn summary(mut self) -> Summary {
         let mut summary = self.summary.clone();
-        for node in &self.nodes {
+        for node in &mut self.nodes {
+            node.note_links();
             summary.acknowledged += node.facts().count() as u64;
             summary.taken += node.tally.taken;
             summary.repairs += node.tally.repairs;
@@ -240,29 +346,61 @@ impl Network {
         summary
     }
 
+    /// Returns the origins that ended with a disk, whose entries are counted by their logs.
+    pub(super) fn dead(&self) -> BTreeSet<Origin> {
+        let replaced = self.nodes.iter().filter_map(|node| node.replaced.filter(|_| node.origin() != node.replaced));
+        self.lost.iter().copied().chain(replaced).collect()
+    }
+
     fn act(&mut self, action: Action) {
-        let now = self.now();
         match action {
             Action::Report => self.report(),
-            Action::Seal(number) => {
-                if self.server(number).is_up {
-                    self.server(number).seal(now);
-                }
-                self.between(1_000, 8_000, Action::Seal(number));
-            }
+            Action::Step(number) => self.step(number),
             Action::Sync(number) => {
-                if self.server(number).is_up {
-                    self.server(number).sync(now);
+                let (is_up, is_copied) = (self.server(number).is_up, self.random.random_bool(0.2));
+                if is_up {
+                    self.server(number).sync();
+                    if is_copied && self.server(number).backup.is_none() {
+                        self.server(number).back_up();
+                    }
                 }
                 self.between(100, 3_000, Action::Sync(number));
             }
-            Action::Poll(number) => self.poll(number),
+            Action::Drive { at, serial } => {
+                if self.link(at).is_some_and(|link| link.serial == serial) {
+                    self.drive(at);
+                }
+            }
+            Action::Timeout { at, serial } => self.time_out(at, serial),
+            Action::Ask { at, query, until_ms } => self.ask(at, query, until_ms),
+            Action::Arrive { at, answer } => self.arrive(at, answer),
+            Action::News { at, heads } => self.take_news(at, &heads),
+            Action::Refresh(at) => self.refresh(at),
             Action::Break => self.break_something(),
-            Action::Start(number) => self.server(number).is_up = true,
-            Action::Join => self.sides.fill(0),
-            Action::Arrive { from, to, message } if self.server(to).is_up => self.arrive(from, to, message),
-            Action::Arrive { .. } => self.summary.lost += 1,
+            Action::Start(number) => self.boot(number),
+            Action::Join => {
+                self.sides.fill(0);
+                self.is_withholding = false;
+            }
         }
+    }
+
+    fn boot(&mut self, number: usize) {
+        let now_ms = self.now_ms;
+        if !self.server(number).is_up {
+            self.server(number).boot(now_ms);
+            self.start_links(number);
+        }
+    }
+
+    /// Runs a server's exporter, and publishes what it released.
+    fn step(&mut self, number: usize) {
+        let now_ms = self.now_ms;
+        if self.server(number).is_up {
+            self.server(number).export(now_ms);
+            self.publish(number);
+        }
+        self.between(300, 2_500, Action::Step(number));
     }
 
     /// Lets a client report, during the faulty phase.
@@ -270,10 +408,13 @@ impl Network {
         if self.is_whole {
             return;
         }
-        self.between(200, 4_000, Action::Report);
+        self.between(100, 1_500, Action::Report);
         let number = self.random.random_range(0..self.servers());
-        let is_liar = number == self.nodes.len();
-        let now = self.now();
+        self.report_to(number);
+    }
+
+    fn report_to(&mut self, number: usize) {
+        let (is_liar, now) = (number == self.nodes.len(), self.now());
         let now = self.server(number).clock(now);
         let event = if self.random.random_bool(0.5) { self.claim(now, is_liar) } else { self.recipients(now, is_liar) };
         if self.server(number).is_up {
@@ -301,116 +442,6 @@ impl Network {
     fn signature(&mut self, is_liar: bool) -> Fingerprint {
         let range = if is_liar { VICTIMS } else { 0..SIGNATURES };
         signature(self.random.random_range(range))
-    }
-
-    fn break_something(&mut self) {
-        if self.is_whole {
-            return;
-        }
-        self.between(3_000, 40_000, Action::Break);
-        let number = self.random.random_range(0..self.nodes.len());
-        match self.random.random_range(0..6) {
-            0 | 1 => self.crash(number),
-            2 => self.lose_disk(number),
-            3 | 4 => self.part(),
-            _ => self.fork(),
-        }
-    }
-
-    fn crash(&mut self, number: usize) {
-        if self.nodes[number].is_up {
-            self.summary.crashes += 1;
-            self.summary.forgotten += self.nodes[number].crash();
-            self.between(100, 30_000, Action::Start(number));
-        }
-    }
-
-    fn lose_disk(&mut self, number: usize) {
-        let node = &mut self.nodes[number];
-        if self.summary.disks_lost < DISKS_LOST_MAX && node.lives() < LIVES_MAX && node.is_up {
-            self.summary.disks_lost += 1;
-            self.dead.push(node.origin());
-            let now = Time(START.0 + self.now_ms / 1_000);
-            node.lose_disk(now);
-            // The crash closed the server's connections: the new process gets no answers to old requests. Messages that
-            // the old process had sent may still arrive.
-            self.queue.retain(|_, action| match action {
-                Action::Arrive { to, .. } if *to == number => false,
-                Action::Arrive { from, message, .. } => *from != number || message.is_answer(),
-                _ => true,
-            });
-        }
-    }
-
-    fn part(&mut self) {
-        let random = &mut self.random;
-        self.sides.iter_mut().for_each(|side| *side = random.random_range(0..2));
-        self.between(2_000, 60_000, Action::Join);
-    }
-
-    /// Lets the liar fork its history.
-    fn fork(&mut self) {
-        let Some(liar) = &mut self.liar else { return };
-        let keep = self.random.random_range(liar.journal());
-        liar.forget(keep);
-    }
-
-    fn poll(&mut self, number: usize) {
-        self.between(2_000, 12_000, Action::Poll(number));
-        let other = self.random.random_range(0..self.servers());
-        if other != number && self.server(number).is_up {
-            self.send(number, other, Message::Ask);
-        }
-    }
-
-    fn send(&mut self, from: usize, to: usize, message: Message) {
-        if self.sides[from] != self.sides[to] || self.random.random_range(0..1_000) < self.loss {
-            self.summary.lost += 1;
-            return;
-        }
-        let is_repeated = self.random.random_range(0..1_000) < self.repetition;
-        self.summary.repeated += u64::from(is_repeated);
-        for _ in 0..1 + u32::from(is_repeated) {
-            let delay = self.random.random_range(1..=self.delay_ms);
-            self.after(delay, Action::Arrive { from, to, message: message.clone() });
-        }
-    }
-
-    fn arrive(&mut self, from: usize, to: usize, message: Message) {
-        let now = self.now();
-        match message {
-            Message::Ask => {
-                let offer = self.server(to).offer().to_vec();
-                let offer = self.bytes_sent_by(to, offer);
-                self.send(to, from, Message::Offer(offer));
-            }
-            Message::Offer(offer) => {
-                let wants = self.server(to).hear(&offer, now);
-                wants.into_iter().for_each(|want| self.send(to, from, Message::Fetch(Box::new(want))));
-            }
-            Message::Fetch(want) => {
-                let bytes_max = self.random.random_range(300..20_000);
-                let log = self.server(to).serve(&want.chain, want.from.offset, bytes_max).to_vec();
-                let log = self.bytes_sent_by(to, log);
-                self.send(to, from, Message::Log(want, log));
-            }
-            Message::Log(want, log) => self.server(to).take(&log, &want, now),
-        }
-    }
-
-    /// Returns the bytes that a server sends: an honest server sends `bytes`, and the liar distorts them.
-    fn bytes_sent_by(&mut self, number: usize, bytes: Vec<u8>) -> Vec<u8> {
-        if number < self.nodes.len() {
-            return bytes;
-        }
-        let said = mangle(&mut self.random, &bytes, &self.kept);
-        let at = self.random.random_range(0..KEPT_MAX);
-        if self.kept.len() < KEPT_MAX {
-            self.kept.push(bytes);
-        } else {
-            self.kept[at] = bytes;
-        }
-        said
     }
 }
 

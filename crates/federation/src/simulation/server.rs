@@ -1,11 +1,13 @@
 //! A server whose disk is a vector: a crash loses the events not yet synced and rebuilds the engine from the rest.
 //!
-//! As in the real server, a segment is in its log before the event that moves the frontier, and nothing is offered
-//! before that event is synced. Heads are stored before the segments that they name are applied.
+//! It decides nothing about the exchange: it carries out the requests of the coordinator, as the real server does. The
+//! journal reports events before they are synced, as under relaxed durability, which is the harder case.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bruit_engine::budget::Plan;
 use bruit_engine::event::Event;
@@ -16,25 +18,21 @@ use bruit_engine::trust::{Claim, Policy};
 use bruit_engine::{BEHIND_LINES, Engine, Outcome};
 use bruit_filters::{Fingerprint, FingerprintKey};
 
-use crate::epochs::Epochs;
-use crate::export;
-use crate::heads::{Heads, UnverifiedHeads};
-use crate::judge::{self, Known, Want};
+use crate::coordinator::Moment;
+use crate::coordinator::exporter::{ExportRequest, Exporter, Surroundings, awaits_cluster};
+use crate::coordinator::judge::Known;
+use crate::coordinator::publisher::Publisher;
 use crate::keys::{NodeKey, PublicKey};
-use crate::rejected::Rejected;
+use crate::shelf::{MemoryLogs, Reader, Shelf};
+
+use super::link::{End, SimLink};
 
 pub(super) const KEY: FingerprintKey = FingerprintKey::narrow([5; 16]);
-/// Short epochs, so that generations begin and end within a few minutes.
-pub(super) const SPAM_EPOCH: u64 = 180;
-pub(super) const BULK_EPOCH: u64 = 60;
-/// Start time of every run, in the middle of both epochs.
-pub(super) const START: Time = Time(1_700_000_000 / SPAM_EPOCH * SPAM_EPOCH + 31);
+/// Start time of every run.
+pub(super) const START: Time = Time(1_700_000_011);
 
 /// Small sizes, but large enough that no two signatures of a run share all cells.
 const SIZES: BookSizes = BookSizes { spam_lines: 64, revoked_lines: 64, claim_lines: 256, bulk_lines: 256 };
-
-/// Maximum number of chains that a server fetches again: a liar that keeps forking its chain must not keep it busy.
-const REPAIRS_MAX: u64 = 6;
 
 /// An acknowledged event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,12 +48,20 @@ struct Record {
     fact: Option<Fact>,
 }
 
-/// The statistics of a server.
+/// The statistics of a server, over all its processes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     pub(super) taken: u64,
     pub(super) repairs: u64,
     pub(super) rejected: BTreeMap<&'static str, u64>,
+}
+
+/// A copy of a disk.
+pub(super) struct Backup {
+    pub(super) origin: Origin,
+    journal: usize,
+    logs: MemoryLogs,
+    pub(super) ends: BTreeMap<Chain, u64>,
 }
 
 /// A server.
@@ -65,30 +71,39 @@ pub(super) struct Server {
     pub(super) is_up: bool,
     blank: Rc<Engine>,
     pub(super) tally: Tally,
-    /// The shelf: the log of every chain.
-    pub(super) logs: BTreeMap<Chain, Vec<u8>>,
+    pub(super) logs: MemoryLogs,
+    pub(super) shelf: Shelf,
+    exporter: Exporter,
+    pub(super) publisher: Option<Publisher>,
+    pub(super) links: Vec<SimLink>,
+    ends: Vec<End>,
     /// Seconds by which this server's clock is ahead.
-    skew: u64,
-    known: Known,
+    pub(super) offset: u64,
+    booted_ms: u64,
+    /// Number of processes so far. Messages to an earlier process get lost.
+    pub(super) boots: u64,
+    pub(super) known: Arc<Known>,
     joins: Vec<OriginChange>,
     is_cluster: bool,
-    lives: u64,
     journal: Vec<Record>,
     synced: usize,
-    /// Number of events that began this incarnation.
+    /// Number of events that began the present disk.
     founded: usize,
-    heads: BTreeMap<Origin, (Heads, Vec<u8>)>,
-    /// The offer as of the last sync.
-    offer: Vec<u8>,
-    shown: BTreeMap<Chain, u64>,
+    /// Number of events whose facts are counted by the logs of an earlier incarnation instead.
+    counted_by_log: usize,
+    pub(super) backup: Option<Backup>,
+    /// The incarnation that ran on a disk that was replaced by an old copy.
+    pub(super) replaced: Option<Origin>,
+    /// A violated condition.
+    pub(super) fault: Option<String>,
 }
 
-pub(super) fn realm() -> Realm {
-    Realm::new(KEY, SPAM_EPOCH, BULK_EPOCH, SIZES).unwrap()
+pub(super) fn realm(epochs: (u64, u64)) -> Realm {
+    Realm::new(KEY, epochs.0, epochs.1, SIZES).unwrap()
 }
 
 /// Returns an empty engine, the initial state of all servers.
-pub(super) fn blank_engine() -> Engine {
+pub(super) fn blank_engine(epochs: (u64, u64)) -> Engine {
     let plan = Plan {
         bytes: 1 << 20,
         sizes: SIZES,
@@ -98,80 +113,128 @@ pub(super) fn blank_engine() -> Engine {
         shingle_bytes: 16 << 10,
         list_bytes: 16 << 10,
     };
-    Engine::new(realm(), plan, Policy::default(), START)
+    Engine::new(realm(epochs), plan, Policy::default(), START)
 }
 
 impl Server {
-    /// Creates a server that accepts segments of the other servers as specified by `joins`.
-    pub(super) fn new(blank: &Rc<Engine>, key: NodeKey, skew: u64, is_cluster: bool, joins: Vec<OriginChange>) -> Self {
-        let heard = joins.iter().filter_map(|join| match join {
+    /// Creates a server that accepts segments of the other servers as specified by `joins`, and asks the servers or
+    /// brokers at these `ends`.
+    pub(super) fn new(
+        blank: &Rc<Engine>,
+        key: NodeKey,
+        offset: u64,
+        is_cluster: bool,
+        joins: Vec<OriginChange>,
+        ends: Vec<End>,
+    ) -> Self {
+        let others = joins.iter().filter_map(|join| match join {
             OriginChange::Join { key, terms } => Some((PublicKey::from_bytes(key).unwrap(), terms.relation)),
             _ => None,
         });
-        let known = Known::new(heard.chain([(key.public(), Relation::Cluster)]));
+        let known = Arc::new(Known::new(others.chain([(key.public(), Relation::Cluster)])));
+        let engine = blank.empty_like(Policy::default(), START);
+        let logs = MemoryLogs::default();
+        let shelf = Shelf::open(logs.clone(), key.clone(), &engine).unwrap();
         let mut server = Self {
             key,
-            engine: blank.empty_like(Policy::default(), START),
+            engine,
             blank: Rc::clone(blank),
             is_up: true,
             tally: Tally::default(),
-            logs: BTreeMap::new(),
-            skew,
+            logs,
+            shelf,
+            exporter: Exporter::default(),
+            publisher: None,
+            links: Vec::new(),
+            ends,
+            offset,
+            booted_ms: 0,
+            boots: 0,
             known,
             joins,
             is_cluster,
-            lives: 0,
             journal: Vec::new(),
             synced: 0,
             founded: 0,
-            heads: BTreeMap::new(),
-            offer: Vec::new(),
-            shown: BTreeMap::new(),
+            counted_by_log: 0,
+            backup: None,
+            replaced: None,
+            fault: None,
         };
-        server.begin(START);
+        server.found(START);
+        server.boot(0);
         server
     }
 
-    /// Begins an incarnation: the first, or another one after the disk was lost.
-    fn begin(&mut self, now: Time) {
-        self.lives += 1;
-        let origin = Origin { key: *self.key.public().as_bytes(), incarnation: self.lives };
-        let begin = OriginChange::Begin { origin, cluster: self.is_cluster };
-        for change in [vec![begin], self.joins.clone()].concat() {
+    /// Writes the first events of a new disk.
+    fn found(&mut self, now: Time) {
+        for change in self.joins.clone() {
             let now = self.clock(now);
             assert_eq!(self.submit(Event::Origin { now, change }, None), Outcome::Done);
         }
         self.founded = self.journal.len();
-        self.sync(now);
+        self.synced = self.founded;
     }
 
-    pub(super) fn origin(&self) -> Origin {
-        self.engine.exchange().own().unwrap()
+    /// Starts a process on the present disk.
+    pub(super) fn boot(&mut self, now_ms: u64) {
+        self.is_up = true;
+        self.boots += 1;
+        self.booted_ms = now_ms;
+        self.note_links();
+        self.shelf = Shelf::open(self.logs.clone(), self.key.clone(), &self.engine).unwrap();
+        self.exporter = Exporter::default();
+        self.links = self.ends.iter().map(|end| SimLink::new(*end, self)).collect();
+        let has_broker = self.ends.contains(&End::Broker);
+        self.publisher = has_broker.then(|| Publisher::new(Reader::Cluster, "broker"));
+        // The exporter starts before clients are served, so that every accepted entry is queued.
+        self.export(now_ms);
+        self.sync();
     }
 
-    pub(super) fn lives(&self) -> u64 {
-        self.lives
+    /// Adds the statistics of the links of a process that ends.
+    pub(super) fn note_links(&mut self) {
+        for link in self.links.drain(..) {
+            let status = link.receiver.status();
+            self.tally.taken += status.segments;
+            self.tally.repairs += status.repairs;
+            status.rejected.iter().for_each(|(why, count)| *self.tally.rejected.entry(why).or_default() += count);
+        }
+    }
+
+    /// Returns the origin under which the server exports.
+    pub(super) fn origin(&self) -> Option<Origin> {
+        self.engine.exchange().own()
     }
 
     /// Returns the time of this server's clock.
     pub(super) fn clock(&self, now: Time) -> Time {
-        Time(now.0 + self.skew)
+        Time(now.0 + self.offset)
+    }
+
+    /// Returns the present moment by this server's clocks.
+    pub(super) fn moment(&self, now_ms: u64) -> Moment {
+        let now = self.clock(Time(START.0 + now_ms / 1_000));
+        Moment { now, uptime: Duration::from_millis(now_ms.saturating_sub(self.booted_ms)) }
     }
 
     /// Advances the books to the present time.
     pub(super) fn tick(&mut self, now: Time) {
         loop {
             let event = Event::Tick { now, lines: BEHIND_LINES };
-            let arrived = matches!(self.engine.apply(&event), Outcome::Ticked { arrived: true, .. });
+            let outcome = self.engine.apply(&event);
+            if matches!(outcome, Outcome::Refused(_)) {
+                return;
+            }
             self.journal.push(Record { event, fact: None });
-            if arrived {
+            if matches!(outcome, Outcome::Ticked { arrived: true, .. }) {
                 return;
             }
         }
     }
 
     /// Applies an event, and adds it to the journal unless it was refused.
-    fn submit(&mut self, event: Event, fact: Option<Fact>) -> Outcome {
+    pub(super) fn submit(&mut self, event: Event, fact: Option<Fact>) -> Outcome {
         if event.time() > self.engine.now() {
             self.tick(event.time());
         }
@@ -182,17 +245,31 @@ impl Server {
         outcome
     }
 
+    /// Submits events of the coordinator.
+    pub(super) fn submit_all(&mut self, events: Vec<Event>) -> Vec<Outcome> {
+        events.into_iter().map(|event| self.submit_one(event)).collect()
+    }
+
+    fn submit_one(&mut self, event: Event) -> Outcome {
+        let before = self.origin();
+        let outcome = self.submit(event, None);
+        if before.is_some() && self.origin() != before && self.replaced != before {
+            self.fault = Some("an incarnation started although nothing was lost".to_owned());
+        }
+        outcome
+    }
+
     /// Submits a client's event. Returns true if it was accepted.
     pub(super) fn accept(&mut self, event: Event) -> bool {
         self.tick(event.time());
         let fact = self.fact(&event);
         match self.submit(event, Some(fact)) {
             Outcome::Claimed { ignored, refused, .. } => {
-                let is_heard = ignored == 0 && refused == 0;
-                if !is_heard {
+                let is_accepted = ignored == 0 && refused == 0;
+                if !is_accepted {
                     self.journal.last_mut().unwrap().fact = None;
                 }
-                is_heard
+                is_accepted
             }
             Outcome::Counted { .. } => true,
             _ => false,
@@ -216,39 +293,61 @@ impl Server {
         }
     }
 
-    /// Returns the acknowledged facts.
+    /// Returns the acknowledged facts that are not counted by the logs of an earlier incarnation.
     pub(super) fn facts(&self) -> impl Iterator<Item = &Fact> {
-        self.journal[..self.synced].iter().filter_map(|record| record.fact.as_ref())
+        self.journal[..self.synced].iter().skip(self.facts_from()).filter_map(|record| record.fact.as_ref())
     }
 
-    /// Seals all queued entries into segments.
-    pub(super) fn seal(&mut self, now: Time) {
-        let (realm, now) = (realm().id(), self.clock(now));
-        while let Some(waiting) = { self.engine.exchange().pending().next() } {
-            let export = export::next_segment(self.engine.exchange(), waiting, realm, &self.key, now).unwrap();
-            self.append(export.chain, export.offset, &export.bytes);
-            if self.submit(export.sealed, None) != Outcome::Done {
-                return;
+    /// Returns the number of events whose facts are counted by logs. A server whose old disk lacked nothing has continued
+    /// its incarnation.
+    fn facts_from(&self) -> usize {
+        if self.origin() == self.replaced { 0 } else { self.counted_by_log }
+    }
+
+    /// Runs a step of the exporter.
+    pub(super) fn export(&mut self, now_ms: u64) {
+        let moment = self.moment(now_ms);
+        loop {
+            let links = self.links.iter().map(|link| (link.relation, link.receiver.status().heard.is_some()));
+            let around = Surroundings {
+                key: &self.key,
+                realm: self.shelf.realm(),
+                is_cluster: self.is_cluster,
+                is_wanted: true,
+                awaits_cluster: awaits_cluster(links),
+                durable: self.synced as u64,
+            };
+            let Some(request) = self.exporter.next(&self.engine, &around, moment) else { return };
+            match request {
+                ExportRequest::Check => self.exporter.checked(Ok(()), moment),
+                ExportRequest::Write(exports) => {
+                    let written = exports.iter().try_for_each(|e| self.shelf.put_own(&e.chain, e.offset, &e.bytes));
+                    self.exporter.written(written, moment);
+                }
+                ExportRequest::Submit(events) => {
+                    let outcomes = self.submit_all(events);
+                    self.exporter.submitted(Ok(outcomes), self.journal.len() as u64);
+                }
+                ExportRequest::Release { own, chains } => self.shelf.release(own, &chains, moment.now),
+                ExportRequest::Tidy(live) => self.exporter.tidied(self.shelf.tidy(&live), moment),
+            }
+            if let Some(error) = self.exporter.log_error().or(self.exporter.other_error()) {
+                self.fault.get_or_insert_with(|| format!("the exporter fails: {error}"));
             }
         }
     }
 
-    fn append(&mut self, chain: Chain, offset: u64, bytes: &[u8]) {
-        let log = self.logs.entry(chain).or_default();
-        assert_eq!(log.len() as u64, offset, "a log ends at the frontier");
-        log.extend(bytes);
+    /// Lets the exporter seal at once.
+    pub(super) fn forget_intervals(&mut self) {
+        self.exporter = Exporter::default();
     }
 
-    /// Makes all events durable, and updates the offer.
-    pub(super) fn sync(&mut self, now: Time) {
+    /// Makes all events durable.
+    pub(super) fn sync(&mut self) {
         self.synced = self.journal.len();
-        let exchange = self.engine.exchange();
-        let own = Heads::new(realm().id(), self.origin(), self.clock(now), exchange.chains()).sign(&self.key);
-        self.offer = self.heads.values().fold(own, |offer, (_, bytes)| [offer, bytes.clone()].concat());
-        self.shown = exchange.chains().map(|(chain, frontier)| (chain, frontier.offset)).collect();
     }
 
-    /// Loses all events not yet synced. Returns their number.
+    /// Stops without warning, and loses all events not yet synced. Returns their number.
     pub(super) fn crash(&mut self) -> u64 {
         let forgotten = self.journal.len() - self.synced;
         self.forget(self.synced);
@@ -264,10 +363,6 @@ impl Server {
         for record in &self.journal {
             self.engine.apply(&record.event);
         }
-        let exchange = self.engine.exchange();
-        for (chain, log) in &mut self.logs {
-            log.truncate(exchange.frontier(chain).offset as usize);
-        }
     }
 
     /// Returns the journal lengths at which the server can restart without losing its identity.
@@ -275,104 +370,32 @@ impl Server {
         self.founded..=self.journal.len()
     }
 
-    /// Loses everything but the key, and begins another incarnation.
+    /// Copies the disk, unless entries are queued, which would count twice.
+    pub(super) fn back_up(&mut self) {
+        let is_quiet = self.engine.exchange().pending_bytes() == 0 && self.synced == self.journal.len();
+        if let Some(origin) = self.origin().filter(|_| is_quiet) {
+            let ends = self.engine.exchange().chains().map(|(chain, frontier)| (chain, frontier.offset)).collect();
+            self.backup = Some(Backup { origin, journal: self.journal.len(), logs: self.logs.copy(), ends });
+        }
+    }
+
+    /// Replaces the disk by its copy.
+    pub(super) fn restore(&mut self) {
+        let Some(backup) = self.backup.take() else { return };
+        self.replaced = self.origin();
+        self.logs = backup.logs;
+        self.forget(backup.journal);
+        self.counted_by_log = backup.journal;
+        self.is_up = false;
+    }
+
+    /// Loses everything but the key.
     pub(super) fn lose_disk(&mut self, now: Time) {
         self.journal.clear();
-        self.logs.clear();
-        self.heads.clear();
+        self.logs = MemoryLogs::default();
         self.engine = self.blank.empty_like(Policy::default(), START);
-        self.begin(now);
-    }
-
-    /// Returns the present offer.
-    pub(super) fn offer(&self) -> &[u8] {
-        &self.offer
-    }
-
-    /// Returns the log of a chain, starting at an offset; it may be cut off within a segment.
-    pub(super) fn serve(&self, chain: &Chain, offset: u64, bytes_max: usize) -> &[u8] {
-        let shown = self.shown.get(chain).copied().unwrap_or(0) as usize;
-        let log = self.logs.get(chain).map_or(&[][..], |log| &log[..shown.min(log.len())]);
-        let rest = log.get(offset as usize..).unwrap_or_default();
-        &rest[..rest.len().min(bytes_max)]
-    }
-
-    /// Handles another server's offer. Returns the parts to request.
-    pub(super) fn hear(&mut self, offer: &[u8], now: Time) -> Vec<Want> {
-        let offer = self.without_kept(offer);
-        let (believed, rejected) = judge::offered(&offer, realm().id(), &self.known);
-        rejected.iter().for_each(|rejected| self.reject(rejected));
-        for (heads, bytes) in believed {
-            assert!(
-                !self.is_cluster || !judge::has_lost_segments(&heads, &self.engine),
-                "offered segments were synced before"
-            );
-            if heads.origin() != self.origin() {
-                self.keep_heads(heads, bytes);
-            }
-        }
-        self.repair_drifted(now);
-        let heads: Vec<Heads> = self.heads.values().map(|(heads, _)| heads.clone()).collect();
-        judge::wanted(&heads, &self.engine, &self.known)
-    }
-
-    /// Returns an offer without heads that are already stored: verifying signatures takes most of a run's time.
-    fn without_kept(&self, offer: &[u8]) -> Vec<u8> {
-        let Ok(all) = Heads::read_all(offer).into_iter().collect::<Result<Vec<_>, _>>() else { return offer.to_vec() };
-        let is_kept = |heads: &UnverifiedHeads<'_>| {
-            self.heads.get(&heads.origin()).is_some_and(|(_, bytes)| bytes == heads.bytes())
-        };
-        all.iter().filter(|heads| !is_kept(heads)).flat_map(|heads| heads.bytes()).copied().collect()
-    }
-
-    fn keep_heads(&mut self, heads: Heads, bytes: &[u8]) {
-        let older = self.heads.get(&heads.origin());
-        if older.is_none_or(|(older, _)| heads.replaces(older, &Epochs::of(self.engine.realm()))) {
-            self.heads.insert(heads.origin(), (heads, bytes.to_vec()));
-        }
-    }
-
-    fn repair_drifted(&mut self, now: Time) {
-        let drifts = self.heads.values().flat_map(|(heads, _)| judge::drifts(heads, &self.engine));
-        let drifted: Vec<Chain> = drifts.map(|(chain, _)| chain).collect();
-        drifted.iter().for_each(|chain| self.repair(chain, now));
-    }
-
-    /// Applies the valid segments of a log.
-    pub(super) fn take(&mut self, log: &[u8], want: &Want, now: Time) {
-        let (received, rejected) = judge::accept(log, want, realm().id(), &self.known);
-        let mut rest = log;
-        for segment in received {
-            let (bytes, behind) = rest.split_at(segment.bytes as usize);
-            rest = behind;
-            let chain = segment.chain;
-            let offset = self.engine.exchange().frontier(&chain).offset;
-            match self.submit(Event::Received { now: self.clock(now), segment: Box::new(segment) }, None) {
-                Outcome::Taken { .. } => {
-                    self.append(chain, offset, bytes);
-                    self.tally.taken += 1;
-                }
-                Outcome::Refused(refusal) => self.reject(&refusal.into()),
-                outcome => panic!("unexpected outcome for a segment: {outcome:?}"),
-            }
-        }
-        if let Some(rejected) = rejected {
-            self.reject(&rejected);
-            if rejected == Rejected::Forked {
-                self.repair(&want.chain, now);
-            }
-        }
-    }
-
-    fn repair(&mut self, chain: &Chain, now: Time) {
-        if self.tally.repairs < REPAIRS_MAX {
-            self.tally.repairs += 1;
-            self.submit(Event::Repair { now: self.clock(now), chain: *chain }, None);
-            self.logs.remove(chain);
-        }
-    }
-
-    fn reject(&mut self, rejected: &Rejected) {
-        *self.tally.rejected.entry(rejected.name()).or_default() += 1;
+        (self.backup, self.counted_by_log) = (None, 0);
+        self.found(now);
+        self.is_up = false;
     }
 }

@@ -10,8 +10,10 @@ use bruit_engine::trust::Claim;
 use bruit_engine::verdict::Kind;
 use bruit_filters::ring::CountsRing;
 
+use super::link::End;
 use super::network::{Network, PEER_CAP, VICTIMS, signature, signatures};
 use super::server::{Fact, Server};
+use crate::coordinator::peer::PeerState;
 use crate::keys::SIGNATURE_BYTES;
 use crate::segment::{SEGMENT_HEADER_BYTES, split};
 
@@ -57,7 +59,8 @@ pub(super) fn compare(network: &Network) -> Result<(), String> {
         compare_victims(node).map_err(|what| format!("node {number}: {what}"))?;
     }
     compare_sets(network)?;
-    compare_rings(network)
+    compare_rings(network)?;
+    compare_views(network)
 }
 
 fn exact_sums(network: &Network) -> Sums {
@@ -73,8 +76,10 @@ fn exact_sums(network: &Network) -> Sums {
             }
         }
     }
-    for (chain, log) in network.nodes[0].logs.iter().filter(|(chain, _)| network.dead.contains(&chain.origin)) {
-        let mut rest = &log[..];
+    let dead = network.dead();
+    let end = |chain: &Chain| network.nodes[0].engine.exchange().frontier(chain).offset as usize;
+    for (chain, log) in network.nodes[0].logs.logs().iter().filter(|(chain, _)| dead.contains(&chain.origin)) {
+        let mut rest = &log[..end(chain).min(log.len())];
         while let Some((segment, behind)) = split(rest).unwrap() {
             let payload = &segment[SEGMENT_HEADER_BYTES..segment.len() - SIGNATURE_BYTES];
             match chain.book {
@@ -156,7 +161,7 @@ fn compare_victims(node: &Server) -> Result<(), String> {
 fn compare_sets(network: &Network) -> Result<(), String> {
     let sets = |node: &Server| (node.engine.spam().listed().clone(), node.engine.spam().revoked().clone());
     let (listed, revoked) = sets(&network.nodes[0]);
-    for (number, node) in network.nodes.iter().enumerate() {
+    for (number, node) in network.nodes.iter().enumerate().filter(|(_, node)| has_first_size(network, node)) {
         let (l, r) = sets(node);
         if (l != listed) || (r != revoked) {
             return Err(format!("node {number} differs in listings or revocations: {:?}", (l == listed, r == revoked)));
@@ -167,9 +172,10 @@ fn compare_sets(network: &Network) -> Result<(), String> {
 
 /// Compares the rings of every origin cell by cell on every node. An origin without counts has no ring.
 fn compare_rings(network: &Network) -> Result<(), String> {
-    let living = network.nodes.iter().map(Server::origin);
-    for origin in living.chain(network.dead.iter().copied()) {
-        let rings: Vec<_> = network.nodes.iter().map(|node| rings_of(node, &origin)).collect();
+    let living = network.nodes.iter().filter_map(Server::origin);
+    for origin in living.chain(network.dead()) {
+        let alike = network.nodes.iter().filter(|node| has_first_size(network, node));
+        let rings: Vec<_> = alike.map(|node| rings_of(node, &origin)).collect();
         for kind in 0..2 {
             let mut there = rings.iter().filter_map(|rings| rings[kind].filter(|ring| !is_empty(ring)));
             let first = there.next();
@@ -185,10 +191,41 @@ fn compare_rings(network: &Network) -> Result<(), String> {
 
 fn rings_of<'a>(node: &'a Server, origin: &Origin) -> [Option<&'a CountsRing>; 2] {
     let (spam, bulk) = (node.engine.spam(), node.engine.bulk());
-    if node.origin() == *origin {
+    if node.origin() == Some(*origin) {
         return [Some(spam.claims()), Some(bulk.recipients())];
     }
     [spam.claims_of(origin), bulk.recipients_of(origin)]
+}
+
+/// Returns true if a node's structures have the size of the first node's, so that they can be compared.
+fn has_first_size(network: &Network, node: &Server) -> bool {
+    network.nodes[0].engine.plan() == node.engine.plan()
+}
+
+/// Checks that no server noticed a fault that did not occur, and that each link to a node shows it as up to date.
+fn compare_views(network: &Network) -> Result<(), String> {
+    if let Some((number, fault)) =
+        network.nodes.iter().enumerate().find_map(|(n, node)| Some((n, node.fault.as_ref()?)))
+    {
+        return Err(format!("node {number}: {fault}"));
+    }
+    for (number, node) in network.nodes.iter().enumerate().filter(|_| network.is_noticed) {
+        let moment = node.moment(network.now_ms());
+        for (link, other) in node.links.iter().flat_map(|link| network.nodes.iter().map(move |other| (link, other))) {
+            let is_shown =
+                link.end == End::Broker || matches!(link.end, End::Node(n) if std::ptr::eq(&network.nodes[n], other));
+            if !is_shown || std::ptr::eq(node, other) {
+                continue;
+            }
+            let view = link.receiver.view(other.key.public().as_bytes(), &node.engine, moment);
+            // Segments may have been lost with the only disk that had them.
+            let may_lack = !network.dead().is_empty() && matches!(view.state, PeerState::Behind { .. });
+            if !may_lack && !matches!(view.state, PeerState::UpToDate | PeerState::ClockDiffers { .. }) {
+                return Err(format!("node {number}: the link {:?} shows {}", link.end, view.state));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn is_empty(ring: &CountsRing) -> bool {

@@ -40,15 +40,15 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep};
 
 pub use ask::{ANSWER_BYTES_MAX, ReadLog};
-pub use heads::{INCARNATIONS_MAX, SERVERS_MAX};
 pub use settings::{Login, NatsError, NatsSettings, REPLICAS_MAX};
 
 use super::{ARCHIVED_BYTES_MAX, FETCH_BYTES_MAX, Offer, Sink, Source, TransportError};
+use crate::coordinator::heads_table::HeadsTable;
 use crate::epochs::Epochs;
 use crate::heads::{HEADS_BYTES_MAX, UnverifiedHeads};
 use crate::segment::SEGMENT_BYTES_MAX;
 use follower::HeadsFollower;
-use heads::HeadsTable;
+use heads::WatchedHeads;
 use log::{Messages, OFFSET_HEADER, Piece, Places};
 use streams::Streams;
 use subjects::Subjects;
@@ -77,7 +77,7 @@ pub struct NatsBroker {
     subjects: Subjects,
     streams: Streams,
     key: [u8; 32],
-    heads: Arc<HeadsTable>,
+    heads: Arc<WatchedHeads>,
     places: Places,
     connects: watch::Sender<u64>,
     /// The background tasks, which are stopped on drop.
@@ -109,7 +109,7 @@ impl NatsBroker {
         let context = context(settings, client.clone());
         let subjects = Subjects::new(realm);
         let streams = Streams::new(&subjects, settings);
-        let heads = Arc::new(HeadsTable::new(realm, epochs));
+        let heads = Arc::new(WatchedHeads::new(HeadsTable::new(realm, epochs)));
         let tasks = JoinSet::new();
         let mut broker = Self {
             client,

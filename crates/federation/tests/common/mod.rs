@@ -13,8 +13,8 @@ use bruit_engine::realm::{BookSizes, Realm, RealmId};
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Policy, Reporter, Standing};
 use bruit_engine::{Engine, Outcome};
-use bruit_federation::export::next_segment;
-use bruit_federation::judge::{Known, Want, accept};
+use bruit_federation::coordinator::export::next_segment;
+use bruit_federation::coordinator::judge::{Known, Want, accept};
 use bruit_federation::keys::NodeKey;
 use bruit_filters::{Fingerprint, FingerprintKey};
 

@@ -9,7 +9,7 @@ use axum::http::header::{
 use axum::http::{Response as Building, StatusCode};
 use axum::response::Response;
 use bruit_engine::exchange::Chain;
-use bruit_federation::stock::{Reader, Stock};
+use bruit_federation::shelf::{Reader, Shelf};
 use bruit_federation::transport::https::{TAG_BYTES_MAX, WAIT_MAX};
 use bruit_federation::transport::{FETCH_BYTES_MAX, Offer, paths};
 use serde::Deserialize;
@@ -56,9 +56,9 @@ impl Federation {
         let seen = paths::bytes(&query.seen, TAG_BYTES_MAX).ok_or_else(|| {
             Fault::malformed(format!("seen: expected up to {TAG_BYTES_MAX} bytes in hexadecimal digits"))
         })?;
-        let stock = self.stock()?;
+        let shelf = self.shelf()?;
         let wait = Duration::from_secs(query.wait).min(WAIT_MAX);
-        let offer = self.next_offer(&stock, reader, &seen, wait, stop).await;
+        let offer = self.next_offer(&shelf, reader, &seen, wait, stop).await;
         let etag = HeaderValue::try_from(format!("\"{}\"", paths::digits(&offer.tag))).map_err(|_| Fault::broken())?;
         if headers.get(IF_NONE_MATCH) == Some(&etag) {
             return respond(StatusCode::NOT_MODIFIED, &[(ETAG, etag)], axum::body::Body::empty());
@@ -69,19 +69,19 @@ impl Federation {
 
     async fn next_offer(
         &self,
-        stock: &Arc<dyn Stock>,
+        shelf: &Shelf,
         reader: Reader,
         seen: &[u8],
         wait: Duration,
         Stop(mut stop): Stop,
     ) -> Offer {
         let end = Instant::now() + wait;
-        let mut changes = stock.changes();
+        let mut changes = shelf.changes();
         // If too many requests are already waiting, respond at once.
         let permit = self.waiting.try_acquire();
         loop {
             changes.borrow_and_update();
-            let offer = stock.offer(reader);
+            let offer = shelf.offer(reader);
             if offer.tag != seen || permit.is_err() {
                 return offer;
             }
@@ -131,9 +131,9 @@ impl Federation {
     }
 
     async fn read_log(&self, chain: Chain, part: Part) -> Result<(Vec<u8>, OwnedSemaphorePermit), Fault> {
-        let stock = self.stock()?;
+        let shelf = self.shelf()?;
         let mut room = self.room(part.bytes_max)?;
-        let read = spawn_blocking(move || stock.log(&chain, part.offset, part.bytes_max)).await;
+        let read = spawn_blocking(move || shelf.log(&chain, part.offset, part.bytes_max)).await;
         let read = read.map_err(|_| Fault::broken())?.map_err(|error| {
             tracing::error!(%error, "failed to read a log");
             Fault::broken()
@@ -157,9 +157,9 @@ impl Federation {
         respond(StatusCode::OK, &[secret], counted_body::body(bytes, room))
     }
 
-    fn stock(&self) -> Result<Arc<dyn Stock>, Fault> {
-        let stock = self.stock.read().unwrap_or_else(PoisonError::into_inner).clone();
-        stock.ok_or_else(|| {
+    fn shelf(&self) -> Result<Arc<Shelf>, Fault> {
+        let shelf = self.shelf.read().unwrap_or_else(PoisonError::into_inner).clone();
+        shelf.ok_or_else(|| {
             Fault::new(StatusCode::NOT_FOUND, Disposition::Refused, "this server does not share its books")
         })
     }
@@ -203,39 +203,37 @@ fn part(range: &HeaderValue) -> Result<Part, Fault> {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use axum::response::IntoResponse;
+    use bruit_engine::budget::BUDGET_MIN;
     use bruit_engine::exchange::{Book, Origin};
+    use bruit_engine::time::Time;
+    use bruit_engine::trust::Policy;
+    use bruit_federation::keys::NodeKey;
+    use bruit_federation::shelf::MemoryLogs;
+    use bruit_store::Founding;
 
     use super::super::{ANSWERS_BYTES_MAX, WAITING_MAX};
     use super::*;
 
-    /// A single offer that never changes, and infinite logs of zeros.
-    struct Still(watch::Sender<u64>);
+    const CHAIN: Chain = Chain { origin: Origin { key: [7; 32], incarnation: 1 }, book: Book::Listed, generation: 9 };
 
-    impl Stock for Still {
-        fn offer(&self, _reader: Reader) -> Offer {
-            Offer { tag: vec![1], heads: vec![0; 100] }
-        }
-
-        fn log(&self, _chain: &Chain, _offset: u64, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
-            Ok(Some(vec![0; bytes_max]))
-        }
-
-        fn changes(&self) -> watch::Receiver<u64> {
-            self.0.subscribe()
-        }
-    }
-
+    /// Returns a federation with an empty offer that never changes, and a long log.
     fn still() -> Federation {
+        let shelf = common_shelf();
+        shelf.keep_segment(&CHAIN, 0, &vec![0; FETCH_BYTES_MAX]).unwrap();
         let federation = Federation::default();
-        federation.share(Arc::new(Still(watch::Sender::new(0))));
+        federation.share(Arc::new(shelf));
         federation
     }
 
+    fn common_shelf() -> Shelf {
+        let founding = Founding::new([5; 16], BUDGET_MIN, Policy::default(), Time(1_700_000_000)).unwrap();
+        Shelf::closed(MemoryLogs::default(), NodeKey::generate([1; 32]), &founding.engine().unwrap())
+    }
+
     async fn wait(federation: &Federation, stop: &watch::Sender<bool>) -> Duration {
-        let (query, begin) = (OfferQuery { seen: "01".into(), wait: 3_600 }, Instant::now());
+        let tag = federation.shelf().unwrap().offer(Reader::Peer).tag;
+        let (query, begin) = (OfferQuery { seen: paths::digits(&tag), wait: 3_600 }, Instant::now());
         let offer = federation.offer(Reader::Peer, &query, &HeaderMap::new(), Stop(stop.subscribe())).await;
         assert_eq!(offer.unwrap().status(), StatusCode::OK);
         begin.elapsed()
@@ -271,8 +269,7 @@ mod tests {
     #[tokio::test]
     async fn answers_that_are_not_sent_yet_leave_no_room_for_more() {
         let federation = still();
-        let chain = Chain { origin: Origin { key: [7; 32], incarnation: 1 }, book: Book::Listed, generation: 9 };
-        let fetch = || federation.part_of_log(chain, Part { offset: 0, bytes_max: FETCH_BYTES_MAX });
+        let fetch = || federation.part_of_log(CHAIN, Part { offset: 0, bytes_max: FETCH_BYTES_MAX });
         let mut held = Vec::new();
         for _ in 0..ANSWERS_BYTES_MAX / FETCH_BYTES_MAX {
             held.push(fetch().await.unwrap());

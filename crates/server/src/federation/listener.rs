@@ -12,7 +12,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::get;
 use bruit_engine::exchange::Relation;
-use bruit_federation::stock::Reader;
+use bruit_federation::shelf::Reader;
 use bruit_federation::transport::tls;
 use rustls::ServerConfig;
 use tokio::time::timeout;

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bruit_engine::exchange::Relation;
-use bruit_federation::link::{LinkStatus, PeerView, Site};
-use bruit_federation::peer::{PeerState, clock_bound};
+use bruit_federation::coordinator::peer::{PeerState, clock_bound};
+use bruit_federation::coordinator::receiver::{LinkStatus, PeerView};
 use bruit_protocols::http::{PeerStatus, RefusedSegments};
 
 use super::links::PeerLink;
-use super::local_site::LocalSite;
+use super::local::LocalServer;
 use crate::config::PeerSettings;
 use crate::health::State;
 
@@ -42,15 +42,15 @@ struct PeerReport {
 
 impl Watch {
     /// Updates the state and the conditions of all servers.
-    pub(super) fn look(&mut self, site: &LocalSite, peer_links: &[PeerLink]) {
-        let peers = site.service.settings().peers.clone();
+    pub(super) fn look(&mut self, local: &LocalServer, peer_links: &[PeerLink]) {
+        let peers = local.service.settings().peers.clone();
         self.known.retain(|name, _| peers.iter().any(|peer| peer.name == *name));
-        let looked: Vec<PeerReport> = peers.iter().map(|peer| self.look_at(site, peer_links, peer)).collect();
-        note_conditions(site, &looked);
-        site.service.federation.set_peer_status(looked.into_iter().map(|looked| looked.status).collect());
+        let looked: Vec<PeerReport> = peers.iter().map(|peer| self.look_at(local, peer_links, peer)).collect();
+        note_conditions(local, &looked);
+        local.service.federation.set_peer_status(looked.into_iter().map(|looked| looked.status).collect());
     }
 
-    fn look_at(&mut self, site: &LocalSite, peer_links: &[PeerLink], peer: &PeerSettings) -> PeerReport {
+    fn look_at(&mut self, local: &LocalServer, peer_links: &[PeerLink], peer: &PeerSettings) -> PeerReport {
         let key = *peer.key.as_bytes();
         // Prefer a direct link to the server over the broker.
         let own = peer_links.iter().find(|peer_link| peer_link.key == Some(key));
@@ -58,18 +58,18 @@ impl Watch {
         let link = peer_link.map(|peer_link| peer_link.link.status()).unwrap_or_default();
         let not_asked =
             PeerView { state: PeerState::NotAsked, lag_segments: 0, skew_seconds: None, silence: Duration::ZERO };
-        let view = peer_link.map_or(not_asked, |peer_link| peer_link.link.view(&key, site));
-        let mut status = status_of(site, peer, &link, &view);
+        let view = peer_link.map_or(not_asked, |peer_link| peer_link.link.view(&key, local.local()));
+        let mut status = status_of(local, peer, &link, &view);
         status.bytes_refused = peer_link.map_or(0, |peer_link| peer_link.link.refused_bytes(&key));
         status.transport = peer_link.map_or("none", |peer_link| peer_link.transport).into();
-        let watched = self.watch(&status, &view.state, site);
+        let watched = self.watch(&status, &view.state, local);
         status.since = watched.since;
-        let stuck = site.service.uptime().saturating_sub(watched.progressed);
+        let stuck = local.service.uptime().saturating_sub(watched.progressed);
         PeerReport { status, state: view.state, stuck }
     }
 
-    fn watch(&mut self, status: &PeerStatus, state: &PeerState, site: &LocalSite) -> &PeerRecord {
-        let (uptime, now) = (site.service.uptime(), site.now().0);
+    fn watch(&mut self, status: &PeerStatus, state: &PeerState, local: &LocalServer) -> &PeerRecord {
+        let (uptime, now) = (local.service.uptime(), local.now().0);
         let learned = status.signatures_learned;
         let new = || PeerRecord {
             state: state.name(),
@@ -94,9 +94,9 @@ impl Watch {
     }
 }
 
-fn status_of(site: &LocalSite, peer: &PeerSettings, link: &LinkStatus, view: &PeerView) -> PeerStatus {
+fn status_of(local: &LocalServer, peer: &PeerSettings, link: &LinkStatus, view: &PeerView) -> PeerStatus {
     let key = peer.key.as_bytes();
-    let member = site.service.store.check(|engine| engine.exchange().member(key));
+    let member = local.service.store.check(|engine| engine.exchange().member(key));
     let agreed = link.agreed.get(key).copied();
     let refused =
         link.rejected.iter().map(|(reason, count)| RefusedSegments { reason: (*reason).into(), count: *count });
@@ -109,9 +109,9 @@ fn status_of(site: &LocalSite, peer: &PeerSettings, link: &LinkStatus, view: &Pe
         clock_skew_seconds: view.skew_seconds,
         silent_seconds: view.silence.as_secs(),
         lag_segments: view.lag_segments,
-        lag_seconds: agreed.or(link.heard).map_or(0, |agreed| site.now().since(agreed)),
+        lag_seconds: agreed.or(link.heard).map_or(0, |agreed| local.now().since(agreed)),
         bytes_in: link.bytes_in,
-        bytes_out: site.service.federation.sent_to(key),
+        bytes_out: local.service.federation.sent_to(key),
         signatures_learned: member.map_or(0, |member| member.learned.entries),
         last_digest_match: agreed.map(|agreed| agreed.0),
         refused: refused.collect(),
@@ -120,8 +120,8 @@ fn status_of(site: &LocalSite, peer: &PeerSettings, link: &LinkStatus, view: &Pe
 }
 
 /// Updates the conditions in health.
-fn note_conditions(site: &LocalSite, looked: &[PeerReport]) {
-    let (health, now) = (&site.service.health, site.now());
+fn note_conditions(local: &LocalServer, looked: &[PeerReport]) {
+    let (health, now) = (&local.service.health, local.now());
     let of = |text: fn(&PeerReport) -> Option<String>| -> Vec<(String, String)> {
         looked.iter().filter_map(|looked| Some((looked.status.name.clone(), text(looked)?))).collect()
     };
@@ -130,7 +130,7 @@ fn note_conditions(site: &LocalSite, looked: &[PeerReport]) {
     health.set_all(State::PeerRefused, of(refused), now);
     health.set_all(State::PeerUnreachable, of(unreachable), now);
     let skews: Vec<(&str, i64)> = looked.iter().filter_map(measured_skew).collect();
-    health.set_all(State::PeerClock, clock_conditions(&skews, clock_bound(&site.library.epochs())), now);
+    health.set_all(State::PeerClock, clock_conditions(&skews, clock_bound(&local.shelf.epochs())), now);
 }
 
 fn silent(looked: &PeerReport) -> Option<String> {

@@ -4,7 +4,7 @@
 use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
-use bruit_federation::stock::Reader;
+use bruit_federation::shelf::Reader;
 use bruit_protocols::http::Peers;
 
 use super::Http;

@@ -1,6 +1,6 @@
 //! Metrics of the peers. The label `peer` is a peer's name in the configuration.
 
-use bruit_federation::peer::PeerState;
+use bruit_federation::coordinator::peer::PeerState;
 use bruit_protocols::http::PeerStatus;
 
 use super::exposition::{Family, Labels};

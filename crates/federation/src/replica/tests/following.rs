@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bruit_engine::exchange::ExchangeRefusal;
+
 use super::*;
 use crate::heads::Heads;
-use crate::rejected::Rejected;
 use crate::transport::{Offer, Source, TransportError};
 
 /// The logs of servers, and the recorded requests.
@@ -51,7 +52,7 @@ impl Source for Shared {
 }
 
 async fn round(follower: &mut Follower<Shared>) -> Round {
-    follower.round(Duration::ZERO, || NOW, |_| {}).await.unwrap()
+    follower.round(|| NOW, |_| {}).await.unwrap()
 }
 
 fn follower(believed: Vec<crate::keys::PublicKey>) -> (TempDir, PathBuf, Shared, Follower<Shared>) {
@@ -64,7 +65,7 @@ fn heard(path: &Path) -> Option<Time> {
     Replica::open(path).unwrap().status().unwrap().heard
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_round_without_accepted_segments_has_a_reason_unless_nothing_is_new() {
     let (_folder, _path, shared, mut follower) = follower(vec![Writer::new(1).key.public()]);
     assert_eq!(round(&mut follower).await.nothing_taken(), Some(NothingTaken::Empty));
@@ -90,7 +91,7 @@ async fn a_round_without_accepted_segments_has_a_reason_unless_nothing_is_new() 
     assert!(matches!(refused, Some(NothingTaken::Refused(_))), "{refused:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn listed_and_bulk_signatures_of_every_origin_come_once() {
     let (_folder, path, shared, mut follower) = follower(Vec::new());
     let (mut one, mut other) = (Writer::new(1), Writer::new(2));
@@ -117,7 +118,7 @@ async fn listed_and_bulk_signatures_of_every_origin_come_once() {
     assert_eq!(heard(&path), Some(NOW), "heads from the future are ignored");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_replica_that_was_opened_again_goes_on_where_it_was() {
     let (_folder, path, shared, mut follower) = follower(Vec::new());
     let mut one = Writer::new(1);
@@ -130,7 +131,7 @@ async fn a_replica_that_was_opened_again_goes_on_where_it_was() {
     assert_eq!(shared.fetched().len(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn only_named_servers_are_trusted_and_forgeries_refused() {
     let (one, mut other, mut liar) = (Writer::new(1), Writer::new(2), Writer::new(3));
     let (_folder, path, shared, mut follower) = follower(vec![other.key.public(), liar.key.public()]);
@@ -143,12 +144,16 @@ async fn only_named_servers_are_trusted_and_forgeries_refused() {
     shared.offer_all(&[&one, &other, &liar], NOW);
     let round = round(&mut follower).await;
     assert_eq!((round.signatures, round.is_complete), (100, true));
-    assert!(matches!(round.rejected[..], [Rejected::Forged | Rejected::Malformed(_)]), "{:?}", round.rejected);
+    assert!(
+        matches!(round.rejected[..], [ExchangeRefusal::Forged | ExchangeRefusal::Malformed(_)]),
+        "{:?}",
+        round.rejected
+    );
     let found = [0, 1_000, 2_000].map(|first| hits(&path, &signatures(first, 100)));
     assert!(found[0] < 5 && found[1] == 100 && found[2] < 5, "{found:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_replica_is_stale_while_named_segments_are_missing() {
     let (_folder, path, shared, mut follower) = follower(Vec::new());
     let mut one = Writer::new(1);
@@ -166,7 +171,7 @@ async fn a_replica_is_stale_while_named_segments_are_missing() {
     assert_eq!(heard(&path), Some(NOW), "repeated heads are not news");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_forked_chain_is_fetched_again() {
     let (_folder, path, shared, mut follower) = follower(Vec::new());
     let (mut one, mut again) = (Writer::new(1), Writer::new(1));
@@ -176,11 +181,11 @@ async fn a_forked_chain_is_fetched_again() {
     round(&mut follower).await;
     shared.offer_all(&[&again], NOW);
     let taken = round(&mut follower).await;
-    assert_eq!((taken.signatures, taken.rejected), (100, vec![Rejected::Forked]));
+    assert_eq!((taken.signatures, taken.rejected), (100, vec![ExchangeRefusal::Forked]));
     assert_eq!(hits(&path, &signatures(1_000, 100)), 100);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_replica_is_stale_if_there_are_too_many_chains() {
     let (_folder, path, shared, mut follower) = follower(Vec::new());
     let mut writers: Vec<Writer> =
@@ -189,7 +194,7 @@ async fn a_replica_is_stale_if_there_are_too_many_chains() {
         writer.list(Book::Listed, current(Book::Listed), &signatures(0, 1));
     }
     shared.offer_all(&writers.iter().collect::<Vec<_>>(), NOW);
-    let failed = follower.round(Duration::ZERO, || NOW, |_| {}).await;
+    let failed = follower.round(|| NOW, |_| {}).await;
     assert!(matches!(failed, Err(FollowError::Replica(ReplicaError::TooManyChains))));
     assert_eq!(heard(&path), None);
     assert_eq!(Replica::open(&path).unwrap().origins().unwrap().len(), CHAINS_MAX, "other signatures are kept");

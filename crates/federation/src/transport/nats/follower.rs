@@ -10,7 +10,7 @@ use futures_util::StreamExt as _;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::heads::HeadsTable;
+use super::heads::WatchedHeads;
 use super::streams::Streams;
 use super::subjects::Subjects;
 use super::{REFRESH_INTERVAL, RETRY_PAUSE};
@@ -24,7 +24,7 @@ pub(super) struct HeadsFollower {
     pub(super) context: Context,
     pub(super) subjects: Subjects,
     pub(super) streams: Streams,
-    pub(super) heads: Arc<HeadsTable>,
+    pub(super) heads: Arc<WatchedHeads>,
     /// Changes with each connection, and when other origins are followed.
     pub(super) connects: watch::Receiver<u64>,
 }

@@ -9,10 +9,10 @@ use std::time::Duration;
 use bruit_engine::exchange::{Chain, Frontier};
 use bruit_engine::time::Time;
 
+use super::judge::{Frontiers, Known};
 use crate::epochs::Epochs;
 use crate::heads::Heads;
-use crate::judge::{Frontiers, Known};
-use crate::library::HEARTBEAT;
+use crate::shelf::HEARTBEAT;
 
 /// Time after which a server whose heads do not change is silent.
 pub const SILENT_AFTER: Duration = HEARTBEAT.saturating_mul(3);

@@ -1,7 +1,6 @@
 //! The log lines of an operation that may fail for a while: one when it begins to fail, one when it works again.
 
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::Duration;
 
 /// An operation that may fail for a while, such as publishing or a link to another server.
 #[derive(Debug)]
@@ -10,21 +9,21 @@ pub(crate) struct Outage {
     what: &'static str,
     /// The other side: the name of a peer, or the address of a broker.
     peer: String,
-    since: Mutex<Option<Instant>>,
+    /// Start of the outage, by a monotonic clock.
+    since: Option<Duration>,
 }
 
 impl Outage {
     /// Creates an operation that has not failed yet.
     pub(crate) fn new(what: &'static str, peer: impl Into<String>) -> Self {
-        Self { what, peer: peer.into(), since: Mutex::new(None) }
+        Self { what, peer: peer.into(), since: None }
     }
 
     /// Notes a failure. Only the first of consecutive failures is logged as a warning.
-    pub(crate) fn fail(&self, reason: &str) {
-        let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn fail(&mut self, reason: &str, uptime: Duration) {
         let (what, peer) = (self.what, self.peer.as_str());
-        if since.is_none() {
-            *since = Some(Instant::now());
+        if self.since.is_none() {
+            self.since = Some(uptime);
             tracing::warn!(peer, reason, "{what} failed; retrying");
         } else {
             tracing::debug!(peer, reason, "{what} still failing");
@@ -32,10 +31,9 @@ impl Outage {
     }
 
     /// Notes a success. Logs the end of an outage with its duration.
-    pub(crate) fn recover(&self) {
-        let since = self.since.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(since) = since {
-            let seconds = since.elapsed().as_secs();
+    pub(crate) fn recover(&mut self, uptime: Duration) {
+        if let Some(since) = self.since.take() {
+            let seconds = uptime.saturating_sub(since).as_secs();
             tracing::info!(peer = self.peer.as_str(), seconds, "{} recovered", self.what);
         }
     }

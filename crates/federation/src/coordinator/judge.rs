@@ -6,18 +6,18 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bruit_engine::Engine;
 use bruit_engine::codec::Malformed;
-use bruit_engine::exchange::{Book, Chain, Frontier, Hash, Origin, Received, Relation};
+use bruit_engine::exchange::{Book, Chain, ExchangeRefusal, Frontier, Hash, Origin, Received, Relation};
 use bruit_engine::realm::RealmId;
 
-use crate::heads::{Heads, UnverifiedHeads};
+use crate::heads::{Heads, SignedHeads, UnverifiedHeads};
 use crate::keys::PublicKey;
-use crate::rejected::Rejected;
 use crate::segment::{UnverifiedSegment, split};
 
-/// The frontiers of a receiver.
+/// What a receiver has applied: the state on which its decisions depend.
 pub trait Frontiers {
     /// Returns the receiver's own origin, if it exports.
     fn own(&self) -> Option<Origin>;
@@ -28,6 +28,21 @@ pub trait Frontiers {
     /// Returns true if the receiver accepts segments of a generation now: the generation has begun on the receiver and
     /// has not expired.
     fn is_live(&self, book: Book, generation: u64) -> bool;
+
+    /// Returns true if segments of an origin are forwarded: those of nodes, and our own.
+    fn is_forwarded(&self, _origin: &Origin) -> bool {
+        false
+    }
+
+    /// Returns true if all accepted entries are exported, false if only public books are, or none.
+    fn exports_all(&self) -> bool {
+        false
+    }
+
+    /// Returns true if frontiers have digests of the applied entries.
+    fn has_digests(&self) -> bool {
+        true
+    }
 }
 
 impl Frontiers for Engine {
@@ -42,12 +57,22 @@ impl Frontiers for Engine {
     fn is_live(&self, book: Book, generation: u64) -> bool {
         Self::is_live(self, book, generation)
     }
+
+    fn is_forwarded(&self, origin: &Origin) -> bool {
+        self.exchange().relation(origin) == Some(Relation::Cluster)
+    }
+
+    fn exports_all(&self) -> bool {
+        self.exchange().is_cluster()
+    }
 }
 
 /// The known servers, and their relations to this one.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     servers: BTreeMap<[u8; 32], (PublicKey, Relation)>,
+    /// True if every server in an offer is known, as a peer.
+    is_open: bool,
 }
 
 impl Known {
@@ -56,25 +81,43 @@ impl Known {
     #[must_use]
     pub fn new(servers: impl IntoIterator<Item = (PublicKey, Relation)>) -> Self {
         let servers = servers.into_iter().map(|(key, relation)| (*key.as_bytes(), (key, relation)));
-        Self { servers: servers.collect() }
+        Self { servers: servers.collect(), is_open: false }
+    }
+
+    /// Returns a set that contains every server in an offer, as a peer: a replica needs only conclusions.
+    #[must_use]
+    pub fn anyone() -> Self {
+        Self { is_open: true, ..Self::default() }
+    }
+
+    /// Returns the known servers for an offer.
+    #[must_use]
+    pub fn for_offer(self: &Arc<Self>, offer: &[u8]) -> Arc<Self> {
+        if !self.is_open {
+            return Arc::clone(self);
+        }
+        let origins = Heads::read_all(offer).into_iter().flatten().map(|heads| heads.origin());
+        let keys: BTreeMap<[u8; 32], PublicKey> =
+            origins.filter_map(|Origin { key, .. }| Some((key, PublicKey::from_bytes(&key).ok()?))).collect();
+        Arc::new(Self::new(keys.into_values().map(|key| (key, Relation::Peer))))
     }
 
     /// Returns the key of a known origin.
     ///
     /// # Errors
-    /// [`Rejected::UnknownOrigin`].
-    pub fn key(&self, origin: &Origin) -> Result<&PublicKey, Rejected> {
-        self.servers.get(&origin.key).map(|(key, _)| key).ok_or(Rejected::UnknownOrigin)
+    /// [`ExchangeRefusal::UnknownOrigin`].
+    pub fn key(&self, origin: &Origin) -> Result<&PublicKey, ExchangeRefusal> {
+        self.servers.get(&origin.key).map(|(key, _)| key).ok_or(ExchangeRefusal::UnknownOrigin)
     }
 
     /// Returns the key of a chain's origin, if it may send us that chain.
     ///
     /// # Errors
-    /// [`Rejected::UnknownOrigin`], or [`Rejected::NotShared`] for books that only nodes of the cluster may send.
-    pub fn key_for(&self, chain: &Chain) -> Result<&PublicKey, Rejected> {
+    /// [`ExchangeRefusal::UnknownOrigin`], or [`ExchangeRefusal::NotShared`] for books that only nodes of the cluster may send.
+    pub fn key_for(&self, chain: &Chain) -> Result<&PublicKey, ExchangeRefusal> {
         match self.servers.get(&chain.origin.key) {
-            None => Err(Rejected::UnknownOrigin),
-            Some((_, Relation::Peer)) if !chain.book.is_public() => Err(Rejected::NotShared),
+            None => Err(ExchangeRefusal::UnknownOrigin),
+            Some((_, Relation::Peer)) if !chain.book.is_public() => Err(ExchangeRefusal::NotShared),
             Some((key, _)) => Ok(key),
         }
     }
@@ -100,24 +143,24 @@ pub enum Drift {
     Unlike,
 }
 
-/// Returns the verified heads in an offer, with their bytes, and the reasons why others were refused. Skips heads of
-/// unknown servers: the offering server may have peers that we do not have.
+/// Returns the verified heads in an offer, and the reasons why others were refused. Skips heads of unknown servers: the
+/// offering server may have peers that we do not have.
 #[must_use]
-pub fn offered<'a>(offer: &'a [u8], realm: RealmId, known: &Known) -> (Vec<(Heads, &'a [u8])>, Vec<Rejected>) {
+pub fn offered(offer: &[u8], realm: RealmId, known: &Known) -> (Vec<SignedHeads>, Vec<ExchangeRefusal>) {
     let (mut believed, mut rejected) = (Vec::new(), Vec::new());
     for read in Heads::read_all(offer) {
         match read.and_then(|heads| believe(heads, realm, known)) {
             Ok(heads) => believed.push(heads),
-            Err(Rejected::UnknownOrigin) => {}
+            Err(ExchangeRefusal::UnknownOrigin) => {}
             Err(reason) => rejected.push(reason),
         }
     }
     (believed, rejected)
 }
 
-fn believe<'a>(heads: UnverifiedHeads<'a>, realm: RealmId, known: &Known) -> Result<(Heads, &'a [u8]), Rejected> {
-    let (key, bytes) = (known.key(&heads.origin())?, heads.bytes());
-    Ok((heads.verify(realm, key)?, bytes))
+fn believe(heads: UnverifiedHeads<'_>, realm: RealmId, known: &Known) -> Result<SignedHeads, ExchangeRefusal> {
+    let (key, bytes) = (known.key(&heads.origin())?, heads.bytes().to_vec());
+    Ok(SignedHeads { heads: heads.verify(realm, key)?, bytes })
 }
 
 /// Returns the segments that others have and we lack. The newest generations come first. Within a generation,
@@ -168,7 +211,7 @@ const fn rank(book: Book) -> u8 {
 /// Segments that the heads do not name yet are left for later: if their origin were lost, no other server would learn
 /// of them. For the same reason, heads must be on disk before the segments that they name are accepted.
 #[must_use]
-pub fn accept(log: &[u8], want: &Want, realm: RealmId, known: &Known) -> (Vec<Received>, Option<Rejected>) {
+pub fn accept(log: &[u8], want: &Want, realm: RealmId, known: &Known) -> (Vec<Received>, Option<ExchangeRefusal>) {
     let (mut received, mut rest) = (Vec::new(), log);
     let (mut sequence, mut hash) = (want.from.sequence, want.from.hash);
     while sequence < want.to.sequence {
@@ -180,7 +223,7 @@ pub fn accept(log: &[u8], want: &Want, realm: RealmId, known: &Known) -> (Vec<Re
             }
             Ok(None) => {
                 let is_useless = received.is_empty() && !log.is_empty();
-                let cut_off = Rejected::Malformed(Malformed::Truncated { what: "the first segment of a log" });
+                let cut_off = ExchangeRefusal::Malformed(Malformed::Truncated { what: "the first segment of a log" });
                 return (received, is_useless.then_some(cut_off));
             }
             Err(rejected) => return (received, Some(rejected)),
@@ -199,23 +242,23 @@ fn next<'a>(
     hash: &Hash,
     realm: RealmId,
     known: &Known,
-) -> Result<Option<(Received, &'a [u8])>, Rejected> {
+) -> Result<Option<(Received, &'a [u8])>, ExchangeRefusal> {
     let Some((first, rest)) = split(log)? else { return Ok(None) };
     let unverified = UnverifiedSegment::decode(first)?;
     let segment = unverified.segment();
     if segment.chain != *chain {
-        return Err(Rejected::WrongChain);
+        return Err(ExchangeRefusal::WrongChain);
     }
     if segment.sequence <= sequence {
-        return Err(Rejected::AlreadyTaken);
+        return Err(ExchangeRefusal::AlreadyTaken);
     }
     if segment.sequence != sequence + 1 {
-        return Err(Rejected::NotNext);
+        return Err(ExchangeRefusal::NotNext);
     }
     let verified = unverified.verify(realm, known.key_for(chain)?)?;
     // Only the origin itself can fork its chain, so the signature must be verified before this is reported.
     if segment.previous != *hash {
-        return Err(Rejected::Forked);
+        return Err(ExchangeRefusal::Forked);
     }
     verified.check_entries()?;
     Ok(Some((verified.received(), rest)))
@@ -238,7 +281,19 @@ pub fn drifts(heads: &Heads, frontiers: &impl Frontiers) -> Vec<(Chain, Drift)> 
         return Vec::new();
     }
     let live = heads.chains().filter(|(chain, _)| frontiers.is_live(chain.book, chain.generation));
-    live.filter_map(|(chain, head)| Some((chain, drift(&head, &frontiers.frontier(&chain))?))).collect()
+    let drifts = live.filter_map(|(chain, head)| Some((chain, drift(&head, &frontiers.frontier(&chain))?)));
+    drifts.filter(|(_, drift)| *drift == Drift::Forked || frontiers.has_digests()).collect()
+}
+
+/// Returns true if heads have segments of the next generation, which will soon begin on this server if both clocks are
+/// right.
+#[must_use]
+pub fn is_early(heads: &Heads, frontiers: &impl Frontiers) -> bool {
+    let is_live = |chain: &Chain, generation: u64| frontiers.is_live(chain.book, generation);
+    let previous = |chain: &Chain| chain.generation.checked_sub(1);
+    heads.chains().any(|(chain, _)| {
+        !is_live(&chain, chain.generation) && previous(&chain).is_some_and(|previous| is_live(&chain, previous))
+    })
 }
 
 /// Returns true if heads signed by ourselves name segments that we do not have: the disk was lost, or is an old copy.
@@ -430,9 +485,9 @@ mod tests {
         assert_eq!(judge(&segments.concat()), (0, Some("already_taken")));
         assert_eq!(judge(b"<html>"), (0, Some("malformed")));
         let forked = Want { from: Frontier { hash: [1; 32], ..from }, ..want };
-        assert_eq!(accept(&segments[2], &forked, REALM, &known).1, Some(Rejected::Forked));
+        assert_eq!(accept(&segments[2], &forked, REALM, &known).1, Some(ExchangeRefusal::Forked));
         let gap = from_the_start(chain);
-        assert_eq!(accept(&segments[2], &gap, REALM, &known).1, Some(Rejected::NotNext));
+        assert_eq!(accept(&segments[2], &gap, REALM, &known).1, Some(ExchangeRefusal::NotNext));
     }
 
     #[test]
@@ -461,8 +516,8 @@ mod tests {
         let good = ours.sign(&key(1));
         let offer = [good.clone(), theirs.sign(&key(1)), heads(3, &[]).sign(&key(3))].concat();
         let (believed, rejected) = offered(&offer, REALM, &known);
-        assert_eq!(believed, [(ours, &good[..])]);
-        assert_eq!(rejected, [Rejected::Forged]);
+        assert_eq!(believed, [SignedHeads { heads: ours, bytes: good }]);
+        assert_eq!(rejected, [ExchangeRefusal::Forged]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The local side of the exchange: the clearinghouse, the library of segments, and the accepted origins.
+//! The local side of the exchange: the clearinghouse, the logs for other servers, and the accepted origins.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,51 +9,42 @@ use bruit_engine::event::Event;
 use bruit_engine::exchange::{OriginChange, Relation, Terms};
 use bruit_engine::time::Time;
 use bruit_engine::trust::Standing;
-use bruit_federation::judge::Known;
+use bruit_federation::coordinator::judge::Known;
 use bruit_federation::keys::{NodeKey, PublicKey};
-use bruit_federation::library::Library;
-use bruit_federation::link::Site;
-use bruit_federation::shelf::Shelf;
-use bruit_store::Clearinghouse;
+use bruit_federation::link::Local;
+use bruit_federation::shelf::{LogFolder, Logs as _, Shelf};
 
 use super::links::FederationError;
 use crate::config::{PeerSettings, PeerTrust};
 use crate::service::Service;
 
 /// The state that the links and the exporter share.
-pub(super) struct LocalSite {
+pub(super) struct LocalServer {
     pub(super) service: Arc<Service>,
-    pub(super) library: Arc<Library>,
+    pub(super) shelf: Arc<Shelf>,
     known: RwLock<Arc<Known>>,
+    clock: Box<dyn Fn() -> Time + Send + Sync>,
 }
 
-impl Site for LocalSite {
-    fn store(&self) -> &Clearinghouse {
-        &self.service.store
+impl LocalServer {
+    pub(super) fn new(service: &Arc<Service>, shelf: Arc<Shelf>, peers: &[PeerSettings]) -> Self {
+        let known = RwLock::new(Arc::new(known(shelf.key().public(), peers)));
+        let timed = Arc::clone(service);
+        Self { service: Arc::clone(service), shelf, known, clock: Box::new(move || timed.now()) }
     }
 
-    fn library(&self) -> &Library {
-        &self.library
+    /// Returns the parts that a link needs.
+    pub(super) fn local(&self) -> Local<'_> {
+        Local { store: &self.service.store, shelf: &self.shelf, known: &self.known, clock: &*self.clock }
     }
 
-    fn known(&self) -> Arc<Known> {
-        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn now(&self) -> Time {
+    pub(super) fn now(&self) -> Time {
         self.service.now()
-    }
-}
-
-impl LocalSite {
-    pub(super) fn new(service: &Arc<Service>, library: Arc<Library>, peers: &[PeerSettings]) -> Self {
-        let known = RwLock::new(Arc::new(known(library.key().public(), peers)));
-        Self { service: Arc::clone(service), library, known }
     }
 
     /// Replaces the peers whose segments are accepted.
     pub(super) fn set_peers(&self, peers: &[PeerSettings]) {
-        let known = known(self.library.key().public(), peers);
+        let known = known(self.shelf.key().public(), peers);
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
     }
 }
@@ -64,18 +55,18 @@ fn known(own: PublicKey, peers: &[PeerSettings]) -> Known {
     Known::new(others.chain([(own, Relation::Cluster)]))
 }
 
-/// Opens the library on the shelf in `folder`. An unreadable or unwritable shelf is recorded as a condition but does
-/// not stop the server.
-pub(super) fn open_library(service: &Service, folder: &Path, key: &NodeKey) -> Library {
+/// Opens the shelf in `folder`. An unreadable or unwritable folder is recorded as a condition but does not stop the
+/// server.
+pub(super) fn open_shelf(service: &Service, folder: &Path, key: &NodeKey) -> Shelf {
     let open = || {
-        Shelf::open(folder).and_then(|shelf| {
-            shelf.check()?;
-            service.store.check(|engine| Library::open(shelf, key.clone(), engine))
+        LogFolder::open(folder).and_then(|logs| {
+            logs.check()?;
+            service.store.check(|engine| Shelf::open(logs, key.clone(), engine))
         })
     };
     open().unwrap_or_else(|error| {
         tracing::error!(%error, folder = %folder.display(), "failed to open the folder of logs for other servers");
-        service.store.check(|engine| Library::closed(Shelf::at(folder), key.clone(), engine))
+        service.store.check(|engine| Shelf::closed(LogFolder::at(folder), key.clone(), engine))
     })
 }
 

@@ -1,0 +1,178 @@
+//! What goes wrong: crashes, lost and old disks, partitions, clocks, memory, brokers and liars.
+//!
+//! A further kind of fault is a variant of [`Fault`] and a function.
+
+use bruit_engine::event::Event;
+use bruit_engine::exchange::{Chain, Frontier};
+use rand::RngExt;
+
+use super::super::server::Server;
+use super::{Action, Network, Wiring};
+
+/// Maximum number of lost disks in a run, because tables of origins are bounded.
+const DISKS_LOST_MAX: u64 = 3;
+
+/// Seconds by which a clock may jump in a run, ahead or back.
+const JUMP_SECONDS: u64 = 3;
+
+/// Budgets to which memory grows, the smallest that are possible.
+const BUDGET_BYTES: u64 = 8 << 20;
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Crash,
+    LostDisk,
+    OldDisk,
+    Partition,
+    Fork,
+    Withhold,
+    Flood,
+    Jump,
+    Growth,
+    Forgetful,
+}
+
+/// The faults, as often as they occur.
+const FAULTS: [Fault; 20] = [
+    Fault::Crash,
+    Fault::Crash,
+    Fault::Crash,
+    Fault::LostDisk,
+    Fault::OldDisk,
+    Fault::OldDisk,
+    Fault::Partition,
+    Fault::Partition,
+    Fault::Fork,
+    Fault::Fork,
+    Fault::Fork,
+    Fault::Withhold,
+    Fault::Flood,
+    Fault::Flood,
+    Fault::OldDisk,
+    Fault::Jump,
+    Fault::Jump,
+    Fault::Growth,
+    Fault::Forgetful,
+    Fault::Forgetful,
+];
+
+impl Network {
+    pub(super) fn break_something(&mut self) {
+        if self.is_whole {
+            return;
+        }
+        self.between(2_000, 20_000, Action::Break);
+        let number = self.random.random_range(0..self.nodes.len());
+        match FAULTS[self.random.random_range(0..FAULTS.len())] {
+            Fault::Crash => self.crash(number),
+            Fault::LostDisk => self.lose_disk(number),
+            Fault::OldDisk => self.restore(number),
+            Fault::Partition => self.part(),
+            Fault::Fork => self.fork(),
+            Fault::Withhold => {
+                self.is_withholding = self.liar.is_some();
+                self.between(2_000, 40_000, Action::Join);
+            }
+            Fault::Flood => self.flood(),
+            Fault::Jump => self.jump(number),
+            Fault::Growth => self.grow(number),
+            Fault::Forgetful => {
+                let kind = self.random.random_range(0..4);
+                self.broker.forget(kind);
+                self.summary.forgotten_by_broker += u64::from(self.wiring != Wiring::Direct);
+            }
+        }
+    }
+
+    fn crash(&mut self, number: usize) {
+        if self.nodes[number].is_up {
+            self.summary.crashes += 1;
+            self.summary.forgotten += self.nodes[number].crash();
+            self.between(100, 30_000, Action::Start(number));
+        }
+    }
+
+    fn lose_disk(&mut self, number: usize) {
+        let now = self.now();
+        let node = &mut self.nodes[number];
+        let Some(origin) = node.origin() else { return };
+        // With a clock that went back, the next incarnation could have the number of this one.
+        let is_later = node.clock(now).0 > origin.incarnation + 1;
+        if self.summary.disks_lost < DISKS_LOST_MAX && node.replaced.is_none() && node.is_up && is_later {
+            self.summary.disks_lost += 1;
+            self.lost.push(origin);
+            node.lose_disk(now);
+            self.between(100, 10_000, Action::Start(number));
+        }
+    }
+
+    /// Restarts a node on an old copy of its disk, if every other node has later segments of it: it may seal as soon as
+    /// it has reached one of them.
+    fn restore(&mut self, number: usize) {
+        let node = &self.nodes[number];
+        let is_first = node.replaced.is_none() && node.is_up && self.wiring != Wiring::Broker;
+        let Some(backup) = node.backup.as_ref().filter(|_| is_first) else { return };
+        let Some(own) = node.origin().filter(|own| backup.origin == *own) else { return };
+        let is_missing = |(chain, at): (Chain, Frontier)| {
+            chain.origin == own && at.offset > backup.ends.get(&chain).copied().unwrap_or(0)
+        };
+        let is_known = |(_, other): (usize, &Server)| {
+            other.engine.exchange().chains().any(|(chain, at)| {
+                is_missing((chain, at))
+                    && self.nodes.iter().all(|node| node.engine.is_live(chain.book, chain.generation + 1))
+            })
+        };
+        if self.nodes.iter().enumerate().filter(|(other, _)| *other != number).all(is_known) {
+            self.summary.disks_replaced += 1;
+            self.nodes[number].restore();
+            self.between(100, 2_000, Action::Start(number));
+        }
+    }
+
+    fn part(&mut self) {
+        let random = &mut self.random;
+        self.sides.iter_mut().for_each(|side| *side = random.random_range(0..2));
+        self.between(2_000, 40_000, Action::Join);
+    }
+
+    /// Lets the liar fork its history.
+    fn fork(&mut self) {
+        let now_ms = self.now_ms;
+        let Some(liar) = &mut self.liar else { return };
+        let keep = self.random.random_range(liar.journal());
+        liar.forget(keep);
+        liar.boot(now_ms);
+        self.summary.forks += 1;
+    }
+
+    /// Lets the liar make many valid segments.
+    fn flood(&mut self) {
+        if self.liar.is_none() {
+            return;
+        }
+        let (number, now_ms) = (self.nodes.len(), self.now_ms);
+        for _ in 0..self.random.random_range(5..60) {
+            self.report_to(number);
+        }
+        self.server(number).sync();
+        self.server(number).export(now_ms);
+    }
+
+    /// Lets a clock jump.
+    fn jump(&mut self, number: usize) {
+        self.nodes[number].offset = self.random.random_range(3..=3 + 2 * JUMP_SECONDS);
+        self.summary.jumps += 1;
+    }
+
+    /// Lets a node's memory grow.
+    fn grow(&mut self, number: usize) {
+        // Large engines make a run slow.
+        if self.summary.grown > 0 || !self.nodes[number].is_up || self.random.random_bool(0.8) {
+            return;
+        }
+        let now = self.nodes[number].engine.now();
+        self.nodes[number].submit(Event::Resize { now, budget_bytes: BUDGET_BYTES }, None);
+        self.summary.grown += 1;
+    }
+}
