@@ -23,7 +23,10 @@ pub(crate) const RECIPIENTS: &str = "counts of recipients";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkBook {
     pub(crate) counts: CountsRing,
-    /// Recipients counted by other servers.
+    /// Recipients counted by all other nodes of the cluster together, if there are any.
+    pub(crate) nodes: Option<CountsRing>,
+    /// Recipients that have a ring for their origin alone: those of peers, and of origins that counted before all nodes
+    /// shared a ring.
     pub(crate) others: BTreeMap<Origin, OriginCounts>,
 }
 
@@ -47,7 +50,7 @@ pub struct BulkTotals {
 impl BulkBook {
     pub(crate) fn new(mut counts: CountsRing) -> Self {
         retire_oldest(&mut [&mut counts]);
-        Self { counts, others: BTreeMap::new() }
+        Self { counts, nodes: None, others: BTreeMap::new() }
     }
 
     /// Advances towards `epoch`, clearing at most `lines` lines of each ring. Returns true if `epoch` is reached, and
@@ -56,6 +59,7 @@ impl BulkBook {
         let is_behind = self.counts.epoch() < epoch;
         let ending = if is_behind { EndedGeneration::next(RECIPIENTS, &self.counts) } else { None };
         let mut rings: Vec<&mut dyn Ring> = vec![&mut self.counts];
+        rings.extend(self.nodes.as_mut().map(|ring| ring as &mut dyn Ring));
         rings.extend(self.others.values_mut().map(|counted| &mut counted.ring as &mut dyn Ring));
         let turned = turn(&mut rings, epoch, lines);
         (turned.arrived, ending.filter(|_| turned.advanced))
@@ -63,7 +67,8 @@ impl BulkBook {
 
     /// Returns true if [`turn`](Self::turn) would change anything.
     pub(crate) fn has_to_turn(&self, epoch: u64) -> bool {
-        let is_expired = self.counts.is_expired() && self.others.values().all(|counted| counted.ring.is_expired());
+        let others = self.others.values().map(|counted| &counted.ring);
+        let is_expired = [&self.counts].into_iter().chain(&self.nodes).chain(others).all(CountsRing::is_expired);
         self.counts.epoch() < epoch || !is_expired
     }
 
@@ -78,17 +83,44 @@ impl BulkBook {
         &self.counts
     }
 
-    /// Returns the ring of recipients counted by another server.
+    /// Returns the ring of recipients counted by the other nodes of the cluster.
+    #[must_use]
+    pub const fn recipients_of_nodes(&self) -> Option<&CountsRing> {
+        self.nodes.as_ref()
+    }
+
+    /// Returns the ring of recipients that a server counted, if it has a ring of its own.
     #[must_use]
     pub fn recipients_of(&self, origin: &Origin) -> Option<&CountsRing> {
         self.others.get(origin).map(|counted| &counted.ring)
+    }
+
+    /// Returns the ring that a node's recipients of a generation are counted in.
+    pub(crate) fn node_ring(&self, origin: &Origin, epoch: u64) -> Option<&CountsRing> {
+        let own = self.others.get(origin).filter(|counted| counted.cap == MANY).map(|counted| &counted.ring);
+        own.filter(|ring| holds(ring, epoch)).or(self.nodes.as_ref())
+    }
+
+    /// Adds recipients counted by another node, in the ring that [`node_ring`](Self::node_ring) returns.
+    pub(crate) fn count_of_node(&mut self, origin: &Origin, epoch: u64, fingerprint: &Fingerprint, amount: u32) {
+        let own = self.others.get_mut(origin).filter(|counted| counted.cap == MANY).map(|counted| &mut counted.ring);
+        if let Some(ring) = own.filter(|ring| holds(ring, epoch)).or(self.nodes.as_mut()) {
+            // This cannot fail: the caller has checked that the generation is live.
+            let _ = ring.insert_many_at(epoch, fingerprint, amount);
+        }
+    }
+
+    /// Creates the ring for the counts of other nodes, unless it exists. It is as large as our own.
+    pub(crate) fn admit_nodes(&mut self) {
+        self.nodes.get_or_insert_with(|| empty_like(&self.counts));
     }
 
     /// Returns the recipients counted in the generation of `epoch`, or 0 if it is not live.
     #[must_use]
     pub fn total_in(&self, epoch: u64, fingerprint: &Fingerprint) -> u32 {
         let of = |ring: &CountsRing| ring.count_in(fingerprint, epoch).unwrap_or(0);
-        of(&self.counts).saturating_add(self.believed(of)).min(MANY)
+        let nodes = self.nodes.as_ref().map_or(0, of);
+        of(&self.counts).saturating_add(nodes).saturating_add(self.believed(of)).min(MANY)
     }
 
     /// Returns the accepted part of the counts of other servers: for each server, the sum over its incarnations, up to
@@ -110,7 +142,7 @@ impl BulkBook {
         self.others.keys().zip(self.others.keys().skip(1)).all(|(one, next)| one.key != next.key)
     }
 
-    /// Adds recipients counted by another server.
+    /// Adds recipients counted by a server that has a ring of its own.
     pub(crate) fn count_of(&mut self, origin: &Origin, epoch: u64, fingerprint: &Fingerprint, amount: u32) {
         if let Some(counted) = self.others.get_mut(origin) {
             // This cannot fail: the caller has checked that the generation is live.
@@ -118,14 +150,13 @@ impl BulkBook {
         }
     }
 
-    /// Returns the recipients that another server counted in the generation of a live epoch.
+    /// Returns the recipients counted in the generation of a live epoch by a server that has a ring of its own.
     pub(crate) fn counted_by(&self, origin: &Origin, epoch: u64, fingerprint: &Fingerprint) -> u32 {
         let counted = self.others.get(origin).and_then(|counted| counted.ring.count_in(fingerprint, epoch).ok());
         counted.unwrap_or(0)
     }
 
-    /// Starts a new ring for our own counts. Counts made by the incarnation `before` are kept like the counts of
-    /// another node.
+    /// Starts a new ring for our own counts. Those of the origin `before`, which had another key, keep their ring.
     pub(crate) fn begin_incarnation(&mut self, before: Origin) {
         let fresh = empty_like(&self.counts);
         let ring = std::mem::replace(&mut self.counts, fresh);
@@ -146,6 +177,7 @@ impl BulkBook {
     /// Grows our own ring and the rings of other servers by a factor.
     pub(crate) fn grow(&mut self, factor: usize) {
         self.counts.grow(factor);
+        self.nodes.iter_mut().for_each(|ring| ring.grow(factor));
         self.others.values_mut().for_each(|counted| counted.ring.grow(factor));
     }
 
@@ -161,7 +193,8 @@ impl BulkBook {
     #[must_use]
     pub fn total(&self, fingerprint: &Fingerprint) -> u32 {
         let of = |ring: &CountsRing| ring.count(fingerprint);
-        of(&self.counts).saturating_add(self.believed(of)).min(MANY)
+        let nodes = self.nodes.as_ref().map_or(0, of);
+        of(&self.counts).saturating_add(nodes).saturating_add(self.believed(of)).min(MANY)
     }
 
     /// Writes the total of `fingerprints[i]` to `totals[i]`.
@@ -174,21 +207,27 @@ impl BulkBook {
             return all.for_each(|(fingerprint, total)| *total = self.total(fingerprint));
         }
         self.counts.count_batch(fingerprints, totals);
-        for counted in self.others.values() {
-            add_batch(counted, fingerprints, totals);
+        let others = self.others.values().map(|counted| (&counted.ring, counted.cap));
+        for (ring, cap) in self.nodes.iter().map(|ring| (ring, MANY)).chain(others) {
+            add_batch(ring, cap, fingerprints, totals);
         }
         totals.iter_mut().for_each(|total| *total = (*total).min(MANY));
     }
 }
 
-/// Adds the counts of another server, a few signatures at a time to avoid allocating.
-fn add_batch(counted: &OriginCounts, fingerprints: &[Fingerprint], totals: &mut [u32]) {
+/// Returns true if a ring has counts of this generation.
+pub(crate) fn holds(ring: &CountsRing, epoch: u64) -> bool {
+    ring.keys(epoch).is_ok_and(|keys| keys > 0)
+}
+
+/// Adds the counts of other servers up to `cap`, a few signatures at a time to avoid allocating.
+fn add_batch(ring: &CountsRing, cap: u32, fingerprints: &[Fingerprint], totals: &mut [u32]) {
     let mut counts = [0; 64];
     for (fingerprints, totals) in fingerprints.chunks(counts.len()).zip(totals.chunks_mut(counts.len())) {
         let counts = &mut counts[..fingerprints.len()];
-        counted.ring.count_batch(fingerprints, counts);
+        ring.count_batch(fingerprints, counts);
         for (total, count) in totals.iter_mut().zip(counts) {
-            *total = total.saturating_add((*count).min(counted.cap));
+            *total = total.saturating_add((*count).min(cap));
         }
     }
 }

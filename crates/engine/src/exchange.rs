@@ -1,4 +1,4 @@
-//! Exchange of segments between servers: each is applied exactly once, and counts are kept separately by origin.
+//! Exchange of segments between servers: each is applied exactly once.
 //!
 //! An [`Origin`] exports the entries that it accepted itself, separately for each [`Book`] and generation. The segments
 //! of one origin, book and generation form a [`Chain`]. They are numbered from 1, and each contains the hash of its
@@ -6,7 +6,7 @@
 //! and changes in the same event as the books.
 //!
 //! Chains are independent: segments of different chains may arrive in any order, with the same result. Sets are merged
-//! by OR; counts are kept separately by origin.
+//! by OR. The counts of all other nodes are added in one ring, entry by entry, so that a count above 15 stays exact.
 //!
 //! | module | contents |
 //! |---|---|
@@ -39,9 +39,9 @@ pub const PAYLOAD_BYTES_MAX: usize = 48 << 10;
 /// Maximum number of other servers.
 pub const MEMBERS_MAX: usize = 64;
 
-/// Maximum number of origins in the cluster with separate counts. Older incarnations are included. The counts of each
-/// need as much memory as the server's own counts.
-pub const CLUSTER_ORIGINS_MAX: usize = 16;
+/// Maximum number of origins of the cluster with rings of their own, each as large as the server's own: an origin whose
+/// key this server replaced, and the origins of nodes that counted before all nodes shared a ring.
+pub const SEPARATE_ORIGINS_MAX: usize = 16;
 
 /// Maximum number of incarnations of one server that can be live at a time. A server that loses its disk more often has
 /// to wait for generations to end.
@@ -454,6 +454,13 @@ impl Exchange {
             member.learned.entries += entries;
             member.learned.refused += refused;
         }
+    }
+
+    /// Drops the frontiers of all chains of a book and generation whose origin fulfils a condition.
+    pub(crate) fn forget_chains(&mut self, book: Book, generation: u64, is_forgotten: impl Fn(&Origin) -> bool) {
+        let is_kept =
+            |chain: &Chain| (chain.book, chain.generation) != (book, generation) || !is_forgotten(&chain.origin);
+        self.chains.retain(|chain, _| is_kept(chain));
     }
 
     /// Drops the frontier of a chain.

@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bruit_filters::ring::{CountsRing, Generations, MembershipRing, StagedRing};
 use bruit_filters::{Fingerprint, OutOfMemory};
 
+use crate::bulk::holds;
 use crate::exchange::{ClaimEntry, Origin};
 use crate::generations::{EndedGeneration, LIVE_GENERATIONS, Ring, retire_oldest, turn};
 use crate::memory::failed_allocation;
@@ -39,13 +40,19 @@ pub const REINSTATED_MAX: usize = 4_096;
 /// have flag 0.
 pub const FLAGS: u8 = 16;
 
+/// Size of the ring for the claims of other nodes, in multiples of our own. Nodes count every claim, also the one that
+/// lists a signature, so each listing of the cluster is in this ring.
+const NODE_CLAIMS_FACTOR: usize = 2;
+
 /// Listed and revoked signatures by generation, and counts of claims about them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpamBook {
     pub(crate) listed: StagedRing,
     pub(crate) revoked: MembershipRing,
     pub(crate) claims: CountsRing,
-    /// Claims counted by nodes of the same operator.
+    /// Claims counted by all other nodes of the cluster together, if there are any.
+    pub(crate) nodes: Option<CountsRing>,
+    /// Claims that have a ring for their origin alone, because they were counted before all nodes shared a ring.
     pub(crate) others: BTreeMap<Origin, CountsRing>,
     pub(crate) reinstated: BTreeSet<Fingerprint>,
     /// First epoch in which the ring of claims counts all claims.
@@ -93,7 +100,7 @@ impl SpamBook {
     pub(crate) fn new(mut listed: StagedRing, mut revoked: MembershipRing, mut claims: CountsRing) -> Self {
         retire_oldest(&mut [&mut listed, &mut revoked, &mut claims]);
         let (others, reinstated) = (BTreeMap::new(), BTreeSet::new());
-        Self { listed, revoked, claims, others, reinstated, all_counted_from: u64::MAX }
+        Self { listed, revoked, claims, nodes: None, others, reinstated, all_counted_from: u64::MAX }
     }
 
     pub(crate) const fn epoch(&self) -> u64 {
@@ -138,10 +145,10 @@ impl SpamBook {
         &self.claims
     }
 
-    /// Returns the ring of claims counted by another node.
+    /// Returns the ring of claims counted by the other nodes of the cluster.
     #[must_use]
-    pub fn claims_of(&self, origin: &Origin) -> Option<&CountsRing> {
-        self.others.get(origin)
+    pub const fn claims_of_nodes(&self) -> Option<&CountsRing> {
+        self.nodes.as_ref()
     }
 
     /// Returns the state of a signature in the book.
@@ -208,7 +215,8 @@ impl SpamBook {
     /// Adds a claim that another node counted.
     pub(crate) fn count_of(&mut self, origin: &Origin, epoch: u64, claim: Claim, flag: u8, fingerprint: &Fingerprint) {
         let key = claim_key(claim, flag, fingerprint);
-        if let Some(ring) = self.others.get_mut(origin) {
+        let own = self.others.get_mut(origin).filter(|ring| holds(ring, epoch));
+        if let Some(ring) = own.or(self.nodes.as_mut()) {
             // This cannot fail: the caller has checked that the generation is live.
             let _ = ring.insert_many_at(epoch, &key, 1);
         }
@@ -222,17 +230,16 @@ impl SpamBook {
         }
     }
 
-    /// Starts a new ring for our own counts. Counts made by the incarnation `before` are kept like the counts of
-    /// another node.
+    /// Starts a new ring for our own counts. Those of the origin `before`, which had another key, keep their ring.
     pub(crate) fn begin_incarnation(&mut self, before: Origin) {
         let fresh = empty_like(&self.claims);
         self.others.insert(before, std::mem::replace(&mut self.claims, fresh));
     }
 
-    /// Creates a ring for the counts of another node.
-    pub(crate) fn admit_origin(&mut self, origin: Origin) {
-        let fresh = empty_like(&self.claims);
-        self.others.entry(origin).or_insert(fresh);
+    /// Creates the ring for the counts of other nodes, unless it exists.
+    pub(crate) fn admit_nodes(&mut self) {
+        let lines = node_claim_lines(&self.claims);
+        self.nodes.get_or_insert_with(|| empty_ring(&self.claims, lines));
     }
 
     /// Grows each ring by its factor. The counts of other nodes of the same operator grow as much as ours.
@@ -240,12 +247,13 @@ impl SpamBook {
         self.listed.grow(listed);
         self.revoked.grow(revoked);
         self.claims.grow(claims);
+        self.nodes.iter_mut().for_each(|ring| ring.grow(claims));
         self.others.values_mut().for_each(|ring| ring.grow(claims));
     }
 
-    /// Iterates over the ring of our own counts and the rings of other nodes.
+    /// Iterates over the ring of our own counts and those of other nodes.
     fn rings(&self) -> impl Iterator<Item = &CountsRing> {
-        std::iter::once(&self.claims).chain(self.others.values())
+        std::iter::once(&self.claims).chain(&self.nodes).chain(self.others.values())
     }
 
     /// Advances towards `epoch`, clearing at most `lines` lines of each ring. Reinstated signatures are listed when a
@@ -253,7 +261,7 @@ impl SpamBook {
     pub(crate) fn turn(&mut self, epoch: u64, lines: usize) -> SpamTurn {
         let ending = if self.epoch() < epoch { self.next_to_end() } else { Vec::new() };
         let mut rings: Vec<&mut dyn Ring> = vec![&mut self.listed, &mut self.revoked, &mut self.claims];
-        rings.extend(self.others.values_mut().map(|ring| ring as &mut dyn Ring));
+        rings.extend(self.nodes.iter_mut().chain(self.others.values_mut()).map(|ring| ring as &mut dyn Ring));
         let turned = turn(&mut rings, epoch, lines);
         let (mut listed, mut ended) = (Vec::new(), Vec::new());
         if turned.advanced {
@@ -286,6 +294,11 @@ pub(crate) struct SpamTurn {
     pub(crate) listed: Vec<Fingerprint>,
     /// Generations that ended in this step.
     pub(crate) ended: Vec<EndedGeneration>,
+}
+
+/// Returns the number of lines of the ring for the claims of other nodes.
+pub(crate) fn node_claim_lines(own: &CountsRing) -> usize {
+    usize::try_from(own.lines()).expect("a ring is in memory") * NODE_CLAIMS_FACTOR
 }
 
 /// Returns an empty ring of the same size and in the same epoch.

@@ -1,4 +1,4 @@
-//! Exchange between servers: segments are applied once, chains in any order, and counts are kept by origin.
+//! Exchange between servers: segments are applied once, chains in any order, and counts of all nodes add up.
 
 mod common;
 
@@ -10,10 +10,10 @@ use bruit_engine::exchange::{
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Standing};
 use bruit_engine::verdict::Kind;
-use bruit_engine::{Engine, ExchangeRefusal, Outcome, Refusal};
+use bruit_engine::{BEHIND_LINES, Engine, ExchangeRefusal, Outcome, Refusal};
 use bruit_filters::Fingerprint;
 
-use common::{SPAM_EPOCH, by, engine, fingerprint, restore, snapshot, tick};
+use common::{BULK_EPOCH, SPAM_EPOCH, START, by, engine, fingerprint, restore, snapshot, tick};
 
 const CLUSTER: Terms = Terms { relation: Relation::Cluster, standing: Standing::Pinned, group: 0, cap: MANY };
 const PEER: Terms = Terms { relation: Relation::Peer, standing: Standing::Pinned, group: 77, cap: 100 };
@@ -326,6 +326,103 @@ fn a_repaired_chain_is_applied_again_and_counted_once() {
     assert_eq!(nodes[1].bulk().total(&fingerprint(1)), 40);
 }
 
+/// Returns the state of the table of rings that belong to single origins.
+fn separate_rings(engine: &Engine) -> u64 {
+    let tables = engine.status().tables;
+    tables.iter().find(|table| table.name == "counts of other servers").unwrap().used
+}
+
+/// Applies ticks until all old lines are cleared.
+fn clear_all(engine: &mut Engine) {
+    let now = engine.now();
+    while engine.needs_tick(now) {
+        engine.apply(&Event::Tick { now, lines: BEHIND_LINES });
+    }
+}
+
+#[test]
+fn further_nodes_need_no_memory_and_counts_above_fifteen_stay_exact() {
+    let mut bytes = Vec::new();
+    for count in [2, 6] {
+        let mut nodes = servers(count, CLUSTER);
+        for (number, node) in nodes.iter_mut().enumerate() {
+            // No node passes fifteen alone.
+            for signature in 0..3_000 {
+                count_one(node, 1 + (signature + number as u32) % 9, signature);
+            }
+        }
+        exchange(&mut nodes);
+        for node in &nodes {
+            let exact = |signature: u32| (0..u32::from(count)).map(|number| 1 + (signature + number) % 9).sum::<u32>();
+            let wrong = (0..3_000).filter(|&number| node.bulk().total(&fingerprint(number)) != exact(number)).count();
+            assert!(wrong < 3, "{wrong} of 3,000 counts are wrong");
+        }
+        assert_eq!(separate_rings(&nodes[0]), 0);
+        bytes.push(nodes[0].status().bytes);
+    }
+    assert_eq!(bytes[0], bytes[1]);
+}
+
+fn count_one(engine: &mut Engine, targets: u32, signature: u32) {
+    count(engine, targets, vec![fingerprint(signature)]);
+}
+
+#[test]
+fn a_repair_discards_the_counts_of_all_nodes_in_that_generation_and_no_others() {
+    let mut nodes = servers(3, CLUSTER);
+    let recipients = |node: &mut Engine, targets| {
+        count(node, targets, vec![fingerprint(1)]);
+        seal(node).into_iter().find(|segment| segment.chain.book == Book::Recipients).unwrap()
+    };
+    let older = recipients(&mut nodes[1], 100);
+    let next = Time(START.0 + BULK_EPOCH);
+    nodes.iter_mut().for_each(|node| tick(node, next));
+    let segments = [recipients(&mut nodes[1], 20), recipients(&mut nodes[2], 30)];
+    let _ = recipients(&mut nodes[0], 7);
+    let node = &mut nodes[0];
+    for segment in [&older].into_iter().chain(&segments) {
+        assert!(matches!(receive(node, segment), Outcome::Taken { .. }));
+    }
+    assert_eq!(node.bulk().total(&fingerprint(1)), 157);
+    let own = Chain { origin: origin(0), ..segments[0].chain };
+    assert_eq!(node.apply(&Event::Repair { now: next, chain: segments[0].chain }), Outcome::Done);
+    assert_eq!(node.bulk().total(&fingerprint(1)), 107);
+    let sequences = [segments[0].chain, segments[1].chain, older.chain, own];
+    assert_eq!(sequences.map(|chain| node.exchange().frontier(&chain).sequence), [0, 0, 1, 1]);
+    for segment in &segments {
+        assert!(matches!(receive(node, segment), Outcome::Taken { .. }));
+    }
+    assert_eq!(node.bulk().total(&fingerprint(1)), 157);
+}
+
+/// Snapshots of version 5 have a ring for each origin, and so has an origin whose key this server replaced.
+#[test]
+fn a_generation_that_began_in_a_ring_of_its_own_stays_there() {
+    let mut nodes = servers(2, CLUSTER);
+    count(&mut nodes[0], 7, vec![fingerprint(1)]);
+    let first = seal(&mut nodes[0]).into_iter().find(|segment| segment.chain.book == Book::Recipients).unwrap();
+    let node = &mut nodes[0];
+    change(node, OriginChange::Begin { origin: origin(9), cluster: true });
+    change(node, OriginChange::Join { key: [0; 32], terms: CLUSTER });
+    assert_eq!((separate_rings(node), node.bulk().total(&fingerprint(1))), (2, 7));
+    let payload = [&fingerprint(1).high().to_le_bytes()[..], &[20]].concat();
+    let second = Received { sequence: 2, previous: first.hash, hash: [2; 32], payload, ..first.clone() };
+    assert_eq!(receive(node, &second), Outcome::Taken { entries: 1, refused: 0 });
+    assert!(node.bulk().recipients_of_nodes().is_none_or(|ring| ring.count(&fingerprint(1)) == 0));
+    assert_eq!(node.bulk().total(&fingerprint(1)), 27);
+    let bytes = snapshot(node);
+    assert!(snapshot(&mut restore(&bytes)) == bytes);
+    assert_eq!(node.apply(&Event::Repair { now: node.now(), chain: first.chain }), Outcome::Done);
+    assert_eq!(node.bulk().total(&fingerprint(1)), 0);
+    assert_eq!(receive(node, &first), Outcome::Taken { entries: 1, refused: 0 });
+    // The ring of its own is empty now, so the chain is counted with those of other nodes.
+    assert_eq!(node.bulk().recipients_of_nodes().unwrap().count(&fingerprint(1)), 7);
+    let later = Time(START.0 + SPAM_EPOCH);
+    tick(node, later);
+    clear_all(node);
+    assert_eq!(separate_rings(node), 0, "empty rings are dropped");
+}
+
 #[test]
 fn segments_of_others_survive_a_snapshot_and_expire() {
     let mut nodes = servers(3, CLUSTER);
@@ -344,10 +441,12 @@ fn segments_of_others_survive_a_snapshot_and_expire() {
         let later = Time(restored.now().0 + SPAM_EPOCH);
         tick(&mut restored, later);
     }
+    clear_all(&mut restored);
     assert_eq!(restored.exchange().chains().count(), 0);
     assert_eq!(restored.bulk().total(&fingerprint(0)), 0);
     let others = restored.status().tables.into_iter().find(|table| table.name == "counts of other servers").unwrap();
     assert_eq!((others.used, others.bytes), (0, 0));
+    assert!(restored.bulk().recipients_of_nodes().is_none() && restored.spam().claims_of_nodes().is_none());
 }
 
 #[test]

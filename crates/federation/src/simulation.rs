@@ -3,9 +3,9 @@
 //! lying peers.
 //!
 //! [`run`] lets two to six nodes of a cluster accept claims and recipients under all of these faults, linked directly,
-//! over a broker, or both. Then it heals the network and compares: every count with the exact sum, every ring of every
-//! origin cell by cell, both sets, all frontiers, and the state that every link shows. Engine, coordinator, shelf,
-//! segments and heads are those of the server; clock, disk and network are replaced.
+//! over a broker, or both. Then it heals the network and compares: every count with the exact sum, both sets, all frontiers,
+//! and the state that every link shows. Engine, coordinator, shelf, segments and heads are those of the server; clock, disk
+//! and network are replaced.
 //!
 //! | module | contents |
 //! |---|---|

@@ -1,6 +1,6 @@
 //! Clearinghouses founded by released versions can still be opened, with their complete state.
 //!
-//! `testdata/formats/clearinghouse-v1` to `-v5` are such directories; `formats.rs` explains what to do when a format
+//! `testdata/formats/clearinghouse-v1` to `-v6` are such directories; `formats.rs` explains what to do when a format
 //! changes. Those of version 1 have a realm with a wide key, and keep it.
 
 mod common;
@@ -22,7 +22,7 @@ use common::{copy, files, name, options};
 use tempfile::tempdir;
 
 /// The sample that this program would write.
-const NEWEST: &str = "clearinghouse-v5-passages";
+const NEWEST: &str = "clearinghouse-v6";
 
 fn sample(version: u32) -> PathBuf {
     named(&format!("clearinghouse-v{version}"))
@@ -98,6 +98,11 @@ fn the_sample_of_version_4_knows_who_made_its_accounts() {
 #[test]
 fn the_sample_of_version_5_knows_what_it_knew() {
     check_sample(5, &FingerprintKey::narrow(KEY));
+}
+
+#[test]
+fn the_sample_of_version_6_knows_what_it_knew() {
+    check_sample(6, &FingerprintKey::narrow(KEY));
 }
 
 fn check_sample(version: u32, key: &FingerprintKey) {

@@ -7,14 +7,15 @@
 use std::collections::BTreeSet;
 
 use bruit_filters::Fingerprint;
+use bruit_filters::ring::CountsRing;
 
 use super::room::ClaimSite;
 use super::{Engine, Outcome};
-use crate::bulk::MANY;
+use crate::bulk::{MANY, holds};
 use crate::event::{By, Event};
 use crate::exchange::{
-    Book, CLUSTER_ORIGINS_MAX, Chain, ClaimEntry, Entries, ExchangeRefusal, Hash, INCARNATIONS_MAX, LEVEL_MIN,
-    MEMBERS_MAX, Origin, OriginChange, PEER_RING_PART, Received, Relation, level_of, put_level, put_recipients,
+    Book, Chain, ClaimEntry, Entries, ExchangeRefusal, Hash, INCARNATIONS_MAX, LEVEL_MIN, MEMBERS_MAX, Origin,
+    OriginChange, PEER_RING_PART, Received, Relation, SEPARATE_ORIGINS_MAX, level_of, put_level, put_recipients,
     put_signature, put_text, put_vote, recipients_of,
 };
 use crate::generations::LIVE_GENERATIONS;
@@ -42,8 +43,8 @@ impl Engine {
         }
     }
 
-    /// Checks that an incarnation can start. Resuming the current one is always possible. A new one needs another ring,
-    /// for the counts made so far.
+    /// Checks that an incarnation can start. Resuming the current one is always possible. An origin with another key
+    /// needs another ring, for the counts made so far.
     fn admit_incarnation(&self, origin: &Origin) -> Admission {
         match self.exchange.own() {
             Some(own) if own == *origin => return Ok(()),
@@ -153,9 +154,6 @@ impl Engine {
         }
         self.ensure_live(chain)?;
         self.ensure_unsaturated(chain, relation)?;
-        if relation == Relation::Cluster {
-            self.ensure_ring(&chain.origin)?;
-        }
         if self.exchange.knows(&chain.origin) { Ok(()) } else { self.ensure_incarnation(&chain.origin) }
     }
 
@@ -203,12 +201,11 @@ impl Engine {
         if has_room { Ok(()) } else { Err(ExchangeRefusal::NoRoom) }
     }
 
-    /// Checks that the counts of one more node are within the limit. Every incarnation of every node has rings as large
-    /// as our own.
+    /// Checks that rings for one more origin are within the limit.
     fn ensure_ring(&self, origin: &Origin) -> Admission {
         let recipients = self.bulk.others.iter().filter(|(_, counted)| counted.cap == MANY).map(|(origin, _)| origin);
         let nodes: BTreeSet<&Origin> = self.spam.others.keys().chain(recipients).collect();
-        let has_room = nodes.contains(origin) || nodes.len() < CLUSTER_ORIGINS_MAX;
+        let has_room = nodes.contains(origin) || nodes.len() < SEPARATE_ORIGINS_MAX;
         if has_room { Ok(()) } else { Err(ExchangeRefusal::NoRoom) }
     }
 
@@ -241,13 +238,13 @@ impl Engine {
             Entries::Set(set) => self.join_set(chain.book, generation, set),
             Entries::Levels(_) => {}
             Entries::Votes(votes) => {
-                self.spam.admit_origin(origin);
+                self.spam.admit_nodes();
                 return votes.iter().map(|vote| self.apply_vote(chain, vote)).sum();
             }
             Entries::Recipients(recipients) => {
-                self.bulk.admit_origin(origin, MANY, 1);
+                self.bulk.admit_nodes();
                 let count = |(fingerprint, amount): &(Fingerprint, u32)| {
-                    u32::from(!self.count_of(&origin, generation, fingerprint, *amount))
+                    u32::from(!self.count_of_node(&origin, generation, fingerprint, *amount))
                 };
                 return recipients.iter().map(count).sum();
             }
@@ -256,7 +253,18 @@ impl Engine {
         0
     }
 
-    /// Adds counts of another server if its ring is not full. Returns true if they were added.
+    /// Adds counts of another node if their ring is not full. Returns true if they were added.
+    fn count_of_node(&mut self, origin: &Origin, generation: u64, fingerprint: &Fingerprint, amount: u32) -> bool {
+        let Some(ring) = self.bulk.node_ring(origin, generation) else { return false };
+        let Ok(needs) = ring.needs(fingerprint, generation, amount) else { return false };
+        let has_room = self.has_room_of_others(ring, generation, needs);
+        if has_room {
+            self.bulk.count_of_node(origin, generation, fingerprint, amount);
+        }
+        has_room
+    }
+
+    /// Adds counts of a peer if its ring is not full. Returns true if they were added.
     fn count_of(&mut self, origin: &Origin, generation: u64, fingerprint: &Fingerprint, amount: u32) -> bool {
         let Some(ring) = self.bulk.recipients_of(origin) else { return false };
         let Ok(needs) = ring.needs(fingerprint, generation, amount) else { return false };
@@ -372,22 +380,47 @@ impl Engine {
         if is_taken { Ok(()) } else { Err(ExchangeRefusal::UnknownOrigin) }
     }
 
-    /// Discards a chain and its counts, so that it is fetched again. Sets keep their contents.
+    /// Discards a chain and its counts, so that it is fetched again. Sets keep their contents. If the counts share a ring
+    /// with those of other nodes, all chains in that ring and generation are discarded, because the counts of one of
+    /// them cannot be taken out.
     pub(super) fn repair(&mut self, chain: &Chain) {
         self.exchange.forget(chain);
-        let is_peer = self.exchange.relation(&chain.origin) == Some(Relation::Peer);
-        let ring = match chain.book {
-            Book::Votes => self.spam.others.get_mut(&chain.origin),
-            // A node's ring of recipients is filled by its recipients book, a peer's by its bulk book.
-            Book::Bulk if !is_peer => None,
-            Book::Bulk | Book::Recipients => self.bulk.others.get_mut(&chain.origin).map(|counted| &mut counted.ring),
-            Book::Listed | Book::Revoked | Book::Texts => None,
+        let Chain { origin, book, generation } = *chain;
+        let is_peer = self.exchange.relation(&origin) == Some(Relation::Peer);
+        let own = match book {
+            Book::Votes => self.spam.others.get_mut(&origin).filter(|ring| holds(ring, generation)),
+            Book::Bulk if is_peer => self.bulk.others.get_mut(&origin).map(|counted| &mut counted.ring),
+            Book::Recipients => {
+                let own = self.bulk.others.get_mut(&origin).map(|counted| &mut counted.ring);
+                own.filter(|ring| holds(ring, generation))
+            }
+            Book::Listed | Book::Revoked | Book::Texts | Book::Bulk => return,
         };
-        // A generation that is not live has nothing to clear.
-        ring.map(|ring| ring.clear(chain.generation));
+        match own {
+            // Ignore errors: a generation that is not live has nothing to clear.
+            Some(ring) => {
+                let _ = ring.clear(generation);
+            }
+            None if is_peer => {}
+            None => self.repair_nodes(book, generation),
+        }
     }
 
-    /// Drops the chains of ended generations, and the rings of origins without chains.
+    /// Discards the counts that all other nodes made in a book and generation, so that they are fetched again.
+    fn repair_nodes(&mut self, book: Book, generation: u64) {
+        let (is_votes, own) = (book == Book::Votes, self.exchange.own());
+        let separate: BTreeSet<Origin> = match is_votes {
+            true => origins_in(self.spam.others.iter(), generation),
+            false => origins_in(self.bulk.others.iter().map(|(origin, counted)| (origin, &counted.ring)), generation),
+        };
+        self.exchange.forget_chains(book, generation, |origin| Some(*origin) != own && !separate.contains(origin));
+        let nodes = if is_votes { &mut self.spam.nodes } else { &mut self.bulk.nodes };
+        if let Some(ring) = nodes {
+            let _ = ring.clear(generation);
+        }
+    }
+
+    /// Drops the chains of ended generations, and rings that are no longer needed.
     pub(super) fn expire_chains(&mut self) {
         let (spam, bulk) = (self.spam.epoch(), self.bulk.counts.epoch());
         let is_live = |book: Book, generation: u64| {
@@ -400,15 +433,21 @@ impl Engine {
             return;
         }
         let exchange = &self.exchange;
-        self.spam.others.retain(|origin, _| exchange.knows(origin));
-        self.bulk.others.retain(|origin, _| exchange.knows(origin));
+        self.spam.others.retain(|origin, ring| exchange.knows(origin) && !ring.is_clear());
+        self.bulk.others.retain(|origin, counted| exchange.knows(origin) && !counted.ring.is_clear());
+        self.spam.nodes.take_if(|ring| ring.is_clear());
+        self.bulk.nodes.take_if(|ring| ring.is_clear());
     }
 
-    /// Returns true if rings of origins without chains must still be dropped. Chains are dropped in the tick that ends
-    /// their generation, but rings are kept while a snapshot is being written.
+    /// Returns true if rings must still be dropped: those of origins without chains, and empty ones. Chains are dropped
+    /// in the tick that ends their generation, but rings are kept while a snapshot is being written.
     pub(super) fn has_rings_to_drop(&self) -> bool {
         let is_over = |origin: &Origin| !self.exchange.knows(origin);
-        !self.is_snapshot_running() && (self.spam.others.keys().any(is_over) || self.bulk.others.keys().any(is_over))
+        let nodes = [&self.spam.nodes, &self.bulk.nodes];
+        !self.is_snapshot_running()
+            && (self.spam.others.iter().any(|(origin, ring)| is_over(origin) || ring.is_clear())
+                || self.bulk.others.iter().any(|(origin, counted)| is_over(origin) || counted.ring.is_clear())
+                || nodes.into_iter().flatten().any(CountsRing::is_clear))
     }
 
     pub(super) fn export_signature(&mut self, book: Book, fingerprint: &Fingerprint) {
@@ -441,4 +480,9 @@ impl Engine {
             self.exchange.export(Book::Texts, self.spam.epoch(), |out| put_text(out, event));
         }
     }
+}
+
+/// Returns the origins whose ring has counts of a generation.
+fn origins_in<'a>(rings: impl Iterator<Item = (&'a Origin, &'a CountsRing)>, generation: u64) -> BTreeSet<Origin> {
+    rings.filter(|(_, ring)| holds(ring, generation)).map(|(origin, _)| *origin).collect()
 }

@@ -18,21 +18,23 @@ use crate::accounts::Accounts;
 use crate::budget::Plan;
 use crate::bulk::OriginCounts;
 use crate::codec::{Malformed, Reader, put_count, put_fingerprint};
-use crate::exchange::{CLUSTER_ORIGINS_MAX, Exchange, INCARNATIONS_MAX, MEMBERS_MAX, Origin, put_origin, read_origin};
+use crate::exchange::{Exchange, INCARNATIONS_MAX, MEMBERS_MAX, Origin, SEPARATE_ORIGINS_MAX, put_origin, read_origin};
 use crate::generations::LIVE_GENERATIONS;
 use crate::memory::NotEnoughMemory;
 use crate::quota::Quotas;
 use crate::realm::{BookSizes, Realm};
 use crate::shingles::{Shingles, records_within};
-use crate::spam::{REINSTATED_MAX, try_empty_ring};
+use crate::spam::{REINSTATED_MAX, node_claim_lines, try_empty_ring};
 use crate::time::Time;
 use crate::trust::Policy;
 use crate::whitelist::Whitelist;
 
 const MAGIC: [u8; 8] = *b"BRUITENG";
-/// Current version. Version 5 added a bit for templates to the records of texts. Version 4 added the registration of an
-/// account, in the byte of its enabled flag.
-const VERSION: u16 = 5;
+/// Current version. Version 6 added the rings that all other nodes share. Version 5 added a bit for templates to the
+/// records of texts. Version 4 added the registration of an account, in the byte of its enabled flag.
+const VERSION: u16 = 6;
+/// The last version in which every other node had rings of its own.
+const VERSION_SEPARATE: u16 = 5;
 /// The last version before the budget could change and before listings and revocations had daily shares. It contains no
 /// sizes; the sizes chosen when the clearinghouse was founded apply.
 const VERSION_FOUNDED: u16 = 2;
@@ -133,6 +135,10 @@ pub(super) struct RunningSnapshot {
 /// The origins that have rings.
 #[derive(Clone, Debug, Default)]
 struct RingOrigins {
+    /// True if the other nodes had a ring for claims.
+    node_claims: bool,
+    /// True if the other nodes had a ring for recipients.
+    node_recipients: bool,
     claims: Vec<Origin>,
     recipients: Vec<Origin>,
 }
@@ -186,6 +192,8 @@ impl Engine {
             Some(head)
         };
         let others = RingOrigins {
+            node_claims: self.spam.nodes.is_some(),
+            node_recipients: self.bulk.nodes.is_some(),
             claims: self.spam.others.keys().copied().collect(),
             recipients: self.bulk.others.keys().copied().collect(),
         };
@@ -223,7 +231,8 @@ impl Engine {
             self.spam.listed.logged_lines() + self.spam.revoked.logged_lines() + self.spam.claims.logged_lines();
         let claims = self.spam.others.values().map(CountsRing::logged_lines);
         let recipients = self.bulk.others.values().map(|counted| counted.ring.logged_lines());
-        let others = claims.chain(recipients).sum::<usize>();
+        let nodes = [&self.spam.nodes, &self.bulk.nodes].into_iter().flatten().map(CountsRing::logged_lines);
+        let others = nodes.chain(claims).chain(recipients).sum::<usize>();
         let tables = self.replicas.logged_lines() + self.shingles.table().logged_lines();
         rings + self.bulk.counts.logged_lines() + others + tables
     }
@@ -246,7 +255,7 @@ impl Engine {
         let mut engine = Self::try_new(realm, plan, policy, now)?.with_founded(Time(0));
         engine.decode_small(version, &mut reader)?;
         let has_exchange = version > VERSION_BEFORE_EXCHANGE;
-        let others = if has_exchange { engine.decode_exchange(&mut reader)? } else { OtherRings::default() };
+        let others = if has_exchange { engine.decode_exchange(version, &mut reader)? } else { OtherRings::default() };
         engine.restore_large(input)?;
         engine.restore_shingles(&mut reader, input)?;
         engine.restore_others(&others, input)?;
@@ -260,8 +269,9 @@ impl Engine {
         let spam = [self.spam.listed.epoch(), self.spam.revoked.epoch(), self.spam.claims.epoch()];
         let spam_now = self.now.epoch(self.realm.spam_epoch_seconds());
         let bulk_now = self.now.epoch(self.realm.bulk_epoch_seconds());
-        let others = self.spam.others.values().all(|ring| ring.epoch() == spam[0])
-            && self.bulk.others.values().all(|counted| counted.ring.epoch() == self.bulk.counts.epoch());
+        let counted = self.bulk.others.values().map(|counted| &counted.ring);
+        let others = self.spam.others.values().chain(&self.spam.nodes).all(|ring| ring.epoch() == spam[0])
+            && counted.chain(&self.bulk.nodes).all(|ring| ring.epoch() == self.bulk.counts.epoch());
         let is_sound = others
             && spam.iter().all(|&epoch| epoch == spam[0] && epoch <= spam_now)
             && self.bulk.counts.epoch() <= bulk_now;
@@ -295,14 +305,15 @@ impl Engine {
             out.extend(cap.to_le_bytes());
             out.extend(ring.lines().to_le_bytes());
         }
+        out.extend([u8::from(self.spam.nodes.is_some()), u8::from(self.bulk.nodes.is_some())]);
     }
 
-    fn decode_exchange(&mut self, reader: &mut Reader<'_>) -> Result<OtherRings, Malformed> {
+    fn decode_exchange(&mut self, version: u16, reader: &mut Reader<'_>) -> Result<OtherRings, Malformed> {
         self.exchange = Exchange::decode(reader)?;
         self.spam.all_counted_from = reader.u64("the first epoch with all claims counted")?;
-        let count = reader.count(CLUSTER_ORIGINS_MAX, 40, "the number of nodes that count claims")?;
+        let count = reader.count(SEPARATE_ORIGINS_MAX, 40, "the number of nodes that count claims")?;
         let claims = (0..count).map(|_| read_origin(reader)).collect::<Result<_, _>>()?;
-        let most = CLUSTER_ORIGINS_MAX + MEMBERS_MAX * INCARNATIONS_MAX;
+        let most = SEPARATE_ORIGINS_MAX + MEMBERS_MAX * INCARNATIONS_MAX;
         let count = reader.count(most, 52, "the number of servers that count recipients")?;
         let mut read = || {
             let (origin, cap) = (read_origin(reader)?, reader.u32("a cap")?);
@@ -315,7 +326,8 @@ impl Engine {
             }
         };
         let recipients = (0..count).map(|_| read()).collect::<Result<_, _>>()?;
-        Ok(OtherRings { claims, recipients })
+        let mut of_nodes = || if version > VERSION_SEPARATE { has_ring(reader) } else { Ok(false) };
+        Ok(OtherRings { node_claims: of_nodes()?, node_recipients: of_nodes()?, claims, recipients })
     }
 
     fn decode_small(&mut self, version: u16, reader: &mut Reader<'_>) -> Result<(), Malformed> {
@@ -350,6 +362,8 @@ impl Engine {
             second_seen,
             self.shingles.table_mut(),
         ];
+        large.extend(self.spam.nodes.iter_mut().filter(|_| others.node_claims).map(|ring| ring as &mut dyn Large));
+        large.extend(self.bulk.nodes.iter_mut().filter(|_| others.node_recipients).map(|ring| ring as &mut dyn Large));
         let claims = self.spam.others.iter_mut().filter(|(origin, _)| others.claims.contains(origin));
         large.extend(claims.map(|(_, ring)| ring as &mut dyn Large));
         let recipients = self.bulk.others.iter_mut().filter(|(origin, _)| others.recipients.contains(origin));
@@ -373,18 +387,22 @@ impl Engine {
 
     /// Restores the counts of other servers, the last part of a snapshot.
     fn restore_others(&mut self, others: &OtherRings, input: &mut dyn Read) -> Result<(), RestoreError> {
+        if others.node_claims {
+            let lines = node_claim_lines(&self.spam.claims);
+            self.spam.nodes = Some(restore_ring(&self.spam.claims, lines, "ring of all nodes' claims", input)?);
+        }
+        if others.node_recipients {
+            let lines = self.bulk.counts.lines() as usize;
+            self.bulk.nodes = Some(restore_ring(&self.bulk.counts, lines, "ring of all nodes' recipients", input)?);
+        }
         for origin in &others.claims {
-            let what = "ring of another node's claims";
             let lines = self.spam.claims.lines() as usize;
-            let mut ring = try_empty_ring(&self.spam.claims, lines).map_err(|error| out_of_memory(what, error))?;
-            restore_one(&mut ring, what, CountsRing::bytes, input)?;
+            let ring = restore_ring(&self.spam.claims, lines, "ring of another node's claims", input)?;
             self.spam.others.insert(*origin, ring);
         }
         for &(origin, cap, lines) in &others.recipients {
             let lines = usize::try_from(lines).expect("a realm's sizes fit the address space");
-            let what = "ring of another server's recipients";
-            let mut ring = try_empty_ring(&self.bulk.counts, lines).map_err(|error| out_of_memory(what, error))?;
-            restore_one(&mut ring, what, CountsRing::bytes, input)?;
+            let ring = restore_ring(&self.bulk.counts, lines, "ring of another server's recipients", input)?;
             self.bulk.others.insert(origin, OriginCounts { cap, ring });
         }
         Ok(())
@@ -402,12 +420,36 @@ impl Engine {
     }
 }
 
-/// The origins whose rings follow the small state.
+/// The rings of other servers that follow.
 #[derive(Default)]
 struct OtherRings {
+    node_claims: bool,
+    node_recipients: bool,
+    /// Origins with a ring of their own.
     claims: Vec<Origin>,
     /// Origins with their caps and numbers of lines.
     recipients: Vec<(Origin, u32, u64)>,
+}
+
+/// Reads whether the ring of all other nodes follows.
+fn has_ring(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
+    match reader.u8("the ring of all nodes")? {
+        0 => Ok(false),
+        1 => Ok(true),
+        value => Err(Malformed::OutOfRange { what: "the ring of all nodes", value: value.into() }),
+    }
+}
+
+/// Restores a ring of `lines` lines that ages together with another.
+fn restore_ring(
+    beside: &CountsRing,
+    lines: usize,
+    what: &'static str,
+    input: &mut dyn Read,
+) -> Result<CountsRing, RestoreError> {
+    let mut ring = try_empty_ring(beside, lines).map_err(|error| out_of_memory(what, error))?;
+    restore_one(&mut ring, what, CountsRing::bytes, input)?;
+    Ok(ring)
 }
 
 /// Replaces a structure with the one in the input, which must have the same size.

@@ -4,12 +4,17 @@ use bruit_filters::ring::CountsRing;
 
 use super::Engine;
 use crate::budget::{CLAIM_COUNT_RATE, COUNT_RATE, REVOKED_RATE, SPAM_RATE};
-use crate::exchange::{Book, CLUSTER_ORIGINS_MAX, INCARNATIONS_MAX, MEMBERS_MAX};
+use crate::exchange::{Book, INCARNATIONS_MAX, MEMBERS_MAX, SEPARATE_ORIGINS_MAX};
 use crate::generations::{LIVE_GENERATIONS, Ring};
 use crate::shingles::records_within;
 
 /// Fill level, as a share of the capacity, at which a structure is reported as nearly full.
 pub const NEARLY_FULL: f64 = 0.9;
+
+/// Name of the ring of claims counted by all other nodes.
+const NODE_CLAIMS: &str = "counts of claims at other nodes";
+/// Name of the ring of recipients counted by all other nodes.
+const NODE_RECIPIENTS: &str = "counts of recipients at other nodes";
 
 /// The state of every structure whose size depends on the budget.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,15 +138,35 @@ impl Engine {
     pub fn status(&self) -> Status {
         let (spam, bulk) = (self.realm.spam_epoch_seconds(), self.realm.bulk_epoch_seconds());
         let (planned, most) = (&self.capacities, &self.limits);
-        let rings = vec![
+        let mut rings = vec![
             ring(Book::Listed, &self.spam.listed, spam, (planned.spam, most.spam), SPAM_RATE),
             ring(Book::Revoked, &self.spam.revoked, spam, (planned.revoked, most.revoked), REVOKED_RATE),
             ring(Book::Votes, &self.spam.claims, spam, (planned.claims, most.claims), CLAIM_COUNT_RATE),
             ring(Book::Recipients, &self.bulk.counts, bulk, (planned.bulk, most.bulk), COUNT_RATE),
         ];
+        rings.extend(self.rings_of_nodes());
         let tables = self.tables();
         let bytes = rings.iter().map(|ring| ring.bytes).chain(tables.iter().map(|table| table.bytes)).sum();
         Status { rings, tables, bytes, budget_bytes: self.plan.bytes }
+    }
+
+    /// Returns the state of the rings that all other nodes share.
+    fn rings_of_nodes(&self) -> Vec<RingStatus> {
+        let (planned, most) = (&self.capacities, &self.limits);
+        let (claims, counts) = (self.spam.claims.lines(), self.bulk.counts.lines());
+        let (spam, bulk) = (self.realm.spam_epoch_seconds(), self.realm.bulk_epoch_seconds());
+        let of_claims = self.spam.nodes.iter().map(|nodes| {
+            let sized = |keys: u64| keys * (nodes.lines() / claims);
+            let sizes = (sized(planned.claims), sized(most.claims));
+            RingStatus { name: NODE_CLAIMS, ..ring(Book::Votes, nodes, spam, sizes, CLAIM_COUNT_RATE) }
+        });
+        let of_counts = self.bulk.nodes.iter().map(|nodes| {
+            let sized = |keys: u64| keys * (nodes.lines() / counts);
+            let sizes = (sized(planned.bulk), sized(most.bulk));
+            let status = ring(Book::Recipients, nodes, bulk, sizes, COUNT_RATE);
+            RingStatus { name: NODE_RECIPIENTS, refuses: false, ..status }
+        });
+        of_claims.chain(of_counts).collect()
     }
 
     fn tables(&self) -> Vec<TableStatus> {
@@ -158,7 +183,7 @@ impl Engine {
                 name: "counts of other servers",
                 bytes: others().map(CountsRing::bytes).sum(),
                 used: others().count() as u64,
-                capacity: (2 * CLUSTER_ORIGINS_MAX + MEMBERS_MAX * INCARNATIONS_MAX) as u64,
+                capacity: (2 * SEPARATE_ORIGINS_MAX + MEMBERS_MAX * INCARNATIONS_MAX) as u64,
             },
             TableStatus { name: "nursery", bytes: self.trust.bytes(), used: known, capacity: known_max },
             TableStatus {

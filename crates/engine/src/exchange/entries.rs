@@ -1,8 +1,8 @@
 //! Encoding of entries: those pending export, and those in the payload of a segment.
 //!
 //! The order of sets (listed, revoked, bulk) has no meaning. They are sorted in a segment, and a signature then takes
-//! five to seven bytes. Entries that are counted keep their order, so that a copy of an origin's counts equals the
-//! original cell for cell. `docs/design/segments.md` specifies the encoding.
+//! five to seven bytes. Entries that are counted keep their order. `docs/design/segments.md` specifies the
+//! encoding.
 
 use std::cmp::Reverse;
 

@@ -5,10 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bruit_engine::exchange::{Book, Chain, Frontier, Origin};
+use bruit_engine::exchange::{Book, Chain, Frontier};
 use bruit_engine::trust::Claim;
 use bruit_engine::verdict::Kind;
-use bruit_filters::ring::CountsRing;
 
 use super::link::End;
 use super::network::{Network, PEER_CAP, VICTIMS, signature, signatures};
@@ -59,7 +58,6 @@ pub(super) fn compare(network: &Network) -> Result<(), String> {
         compare_victims(node).map_err(|what| format!("node {number}: {what}"))?;
     }
     compare_sets(network)?;
-    compare_rings(network)?;
     compare_views(network)
 }
 
@@ -170,33 +168,6 @@ fn compare_sets(network: &Network) -> Result<(), String> {
     Ok(())
 }
 
-/// Compares the rings of every origin cell by cell on every node. An origin without counts has no ring.
-fn compare_rings(network: &Network) -> Result<(), String> {
-    let living = network.nodes.iter().filter_map(Server::origin);
-    for origin in living.chain(network.dead()) {
-        let alike = network.nodes.iter().filter(|node| has_first_size(network, node));
-        let rings: Vec<_> = alike.map(|node| rings_of(node, &origin)).collect();
-        for kind in 0..2 {
-            let mut there = rings.iter().filter_map(|rings| rings[kind].filter(|ring| !is_empty(ring)));
-            let first = there.next();
-            let is_missing = rings.iter().any(|rings| rings[kind].is_none_or(is_empty)) && first.is_some();
-            if is_missing || there.any(|ring| Some(ring) != first) {
-                let name = ["claims", "recipients"][kind];
-                return Err(format!("the {name} of {:x?} {} differ", &origin.key[..4], origin.incarnation));
-            }
-        }
-    }
-    Ok(())
-}
-
-fn rings_of<'a>(node: &'a Server, origin: &Origin) -> [Option<&'a CountsRing>; 2] {
-    let (spam, bulk) = (node.engine.spam(), node.engine.bulk());
-    if node.origin() == Some(*origin) {
-        return [Some(spam.claims()), Some(bulk.recipients())];
-    }
-    [spam.claims_of(origin), bulk.recipients_of(origin)]
-}
-
 /// Returns true if a node's structures have the size of the first node's, so that they can be compared.
 fn has_first_size(network: &Network, node: &Server) -> bool {
     network.nodes[0].engine.plan() == node.engine.plan()
@@ -226,8 +197,4 @@ fn compare_views(network: &Network) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-fn is_empty(ring: &CountsRing) -> bool {
-    (ring.epoch().saturating_sub(7)..=ring.epoch()).all(|epoch| ring.keys(epoch).unwrap_or(0) == 0)
 }
