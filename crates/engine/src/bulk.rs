@@ -25,6 +25,8 @@ pub struct BulkBook {
     pub(crate) counts: CountsRing,
     /// Recipients counted by all other nodes of the cluster together, if there are any.
     pub(crate) nodes: Option<CountsRing>,
+    /// The ring that will replace the one of other nodes, built again while a server is forgotten.
+    pub(crate) rebuilt: Option<CountsRing>,
     /// Recipients that have a ring for their origin alone: those of peers, and of origins that counted before all nodes
     /// shared a ring.
     pub(crate) others: BTreeMap<Origin, OriginCounts>,
@@ -50,7 +52,7 @@ pub struct BulkTotals {
 impl BulkBook {
     pub(crate) fn new(mut counts: CountsRing) -> Self {
         retire_oldest(&mut [&mut counts]);
-        Self { counts, nodes: None, others: BTreeMap::new() }
+        Self { counts, nodes: None, rebuilt: None, others: BTreeMap::new() }
     }
 
     /// Advances towards `epoch`, clearing at most `lines` lines of each ring. Returns true if `epoch` is reached, and
@@ -59,7 +61,7 @@ impl BulkBook {
         let is_behind = self.counts.epoch() < epoch;
         let ending = if is_behind { EndedGeneration::next(RECIPIENTS, &self.counts) } else { None };
         let mut rings: Vec<&mut dyn Ring> = vec![&mut self.counts];
-        rings.extend(self.nodes.as_mut().map(|ring| ring as &mut dyn Ring));
+        rings.extend(self.nodes.iter_mut().chain(&mut self.rebuilt).map(|ring| ring as &mut dyn Ring));
         rings.extend(self.others.values_mut().map(|counted| &mut counted.ring as &mut dyn Ring));
         let turned = turn(&mut rings, epoch, lines);
         (turned.arrived, ending.filter(|_| turned.advanced))
@@ -108,6 +110,28 @@ impl BulkBook {
             // This cannot fail: the caller has checked that the generation is live.
             let _ = ring.insert_many_at(epoch, fingerprint, amount);
         }
+        let own = self.others.get(origin).filter(|counted| counted.cap == MANY);
+        if own.is_none_or(|counted| !holds(&counted.ring, epoch)) {
+            self.recount(epoch, fingerprint, amount);
+        }
+    }
+
+    /// Counts recipients of another node in the ring that is built again.
+    pub(crate) fn recount(&mut self, epoch: u64, fingerprint: &Fingerprint, amount: u32) {
+        if let Some(ring) = &mut self.rebuilt {
+            // Ignore errors: the generation may have ended meanwhile.
+            let _ = ring.insert_many_at(epoch, fingerprint, amount);
+        }
+    }
+
+    /// Starts to build the ring of other nodes' recipients again.
+    pub(crate) fn begin_recipients(&mut self) {
+        self.rebuilt = Some(empty_like(&self.counts));
+    }
+
+    /// Puts the ring of other nodes' recipients in use that was built again.
+    pub(crate) fn replace_recipients(&mut self) {
+        self.nodes = self.rebuilt.take().or(self.nodes.take());
     }
 
     /// Creates the ring for the counts of other nodes, unless it exists. It is as large as our own.

@@ -4,6 +4,7 @@ mod apply;
 mod check;
 mod exchange;
 mod explain;
+pub(crate) mod forget;
 pub(crate) mod resize;
 mod room;
 mod snapshot;
@@ -13,6 +14,7 @@ use self::apply::admit_own;
 use self::room::DailyShares;
 pub use check::{CheckScratch, FoundText};
 pub use explain::{CountedClaims, CountedRecipients, Explanation};
+pub use forget::Rereading;
 pub use resize::{ResizePreview, StructurePreview};
 pub use snapshot::RestoreError;
 pub use status::{NEARLY_FULL, RingStatus, Status, TableStatus};
@@ -78,6 +80,8 @@ pub struct Engine {
     pub(crate) exchange: Exchange,
     /// Progress of the snapshot that is being written, if any.
     running: Option<snapshot::RunningSnapshot>,
+    /// Progress of the rebuilding of the books without a forgotten server, if any.
+    rebuild: Option<Box<forget::Rebuild>>,
 }
 
 /// The result of an event.
@@ -342,6 +346,7 @@ impl Engine {
             limits,
             exchange: Exchange::default(),
             running: None,
+            rebuild: None,
             realm,
             plan,
             founded: now,
@@ -455,6 +460,9 @@ impl Engine {
             Event::Sealed { .. } => Ok(self.admit_sealed()?),
             Event::Received { segment, .. } => Ok(self.admit_segment(segment)?),
             Event::Repair { chain, .. } => Ok(self.admit_repair(chain)?),
+            Event::Forget { now, key, is_forgotten, .. } => Ok(self.admit_forget(*now, key, *is_forgotten)?),
+            Event::Reread { segment, .. } => Ok(self.admit_reread(segment)?),
+            Event::Rebuild { .. } => Ok(self.admit_rebuild()?),
             Event::Account { change, .. } => self.admit_account(change),
             Event::Whitelist { change, .. } => self.admit_whitelist(change),
             Event::Claim { by, claim, fingerprints, .. } => self.admit_claim(by, *claim, fingerprints),
@@ -555,6 +563,19 @@ impl Engine {
                 self.advance_time(*now);
                 self.repair(chain);
                 Outcome::Done
+            }
+            Event::Forget { now, key, by, is_forgotten } => {
+                self.advance_time(*now);
+                self.forget(*now, *key, *by, *is_forgotten);
+                Outcome::Done
+            }
+            Event::Reread { now, segment } => {
+                self.advance_time(*now);
+                self.reread(segment)
+            }
+            Event::Rebuild { now } => {
+                self.advance_time(*now);
+                self.advance_rebuild()
             }
             Event::Resize { now, budget_bytes } => {
                 self.advance_time(*now);

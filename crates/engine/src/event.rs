@@ -146,6 +146,29 @@ pub enum Event {
         /// Chain to fetch again.
         chain: Chain,
     },
+    /// Takes back everything that a server said, and refuses its segments from now on; or accepts them again.
+    Forget {
+        /// Time of the change, by the clock of the node where the operator made it.
+        now: Time,
+        /// Key of the server.
+        key: [u8; 32],
+        /// Key of the node where the operator made the change.
+        by: [u8; 32],
+        /// True to forget the server, false to accept it again.
+        is_forgotten: bool,
+    },
+    /// A segment from our own logs, applied before, for the books that are built again without a forgotten server.
+    Reread {
+        /// Time of the event.
+        now: Time,
+        /// Segment that was read again.
+        segment: Box<Received>,
+    },
+    /// All logs of a stage of the rebuilding were read: puts the rings in use that are complete.
+    Rebuild {
+        /// Time of the event.
+        now: Time,
+    },
     /// A change of the memory budget. Books and tables keep their contents.
     Resize {
         /// Time of the change.
@@ -185,8 +208,9 @@ impl Event {
     pub fn is_within_bounds(&self) -> bool {
         match self {
             Self::Tick { .. } | Self::Shingles { .. } | Self::Sealed { .. } | Self::Repair { .. } => true,
+            Self::Forget { .. } | Self::Rebuild { .. } => true,
             Self::Origin { change, .. } => change.is_within_bounds(),
-            Self::Received { segment, .. } => segment.payload.len() <= PAYLOAD_BYTES_MAX,
+            Self::Received { segment, .. } | Self::Reread { segment, .. } => segment.payload.len() <= PAYLOAD_BYTES_MAX,
             Self::Claim { flag, fingerprints, .. } => *flag < FLAGS && fingerprints.len() <= FINGERPRINTS_MAX,
             Self::Bulk { fingerprints, .. } => fingerprints.len() <= FINGERPRINTS_MAX,
             Self::Text { text, .. } => text.is_within_bounds(),
@@ -212,6 +236,7 @@ impl Event {
                 | Self::GoodFeatures { .. }
                 | Self::Shingles { .. }
                 | Self::Whitelist { .. }
+                | Self::Forget { .. }
         )
     }
 
@@ -227,6 +252,9 @@ impl Event {
             | Self::Sealed { now, .. }
             | Self::Received { now, .. }
             | Self::Repair { now, .. }
+            | Self::Forget { now, .. }
+            | Self::Reread { now, .. }
+            | Self::Rebuild { now }
             | Self::Resize { now, .. } => *now,
             Self::Claim { by, .. }
             | Self::Bulk { by, .. }
@@ -326,6 +354,22 @@ impl Event {
                 by.encode(out);
                 put_features(out, features);
             }
+            Self::Forget { now, key, by, is_forgotten } => {
+                out.push(16);
+                out.extend(now.0.to_le_bytes());
+                out.extend(key);
+                out.extend(by);
+                out.push(u8::from(*is_forgotten));
+            }
+            Self::Reread { now, segment } => {
+                out.push(17);
+                out.extend(now.0.to_le_bytes());
+                segment.encode(out);
+            }
+            Self::Rebuild { now } => {
+                out.push(18);
+                out.extend(now.0.to_le_bytes());
+            }
         }
     }
 
@@ -382,8 +426,24 @@ impl Event {
             13 => Self::Repair { now: Time(reader.u64("a time")?), chain: read_chain(reader)? },
             14 => Self::Resize { now: Time(reader.u64("a time")?), budget_bytes: read_budget(reader)? },
             15 => Self::GoodFeatures { by: By::decode(reader)?, features: read_features(reader)? },
+            16 => Self::Forget {
+                now: Time(reader.u64("a time")?),
+                key: reader.array("a key")?,
+                by: reader.array("a key")?,
+                is_forgotten: read_flag_of_forgetting(reader)?,
+            },
+            17 => Self::Reread { now: Time(reader.u64("a time")?), segment: Box::new(Received::decode(reader)?) },
+            18 => Self::Rebuild { now: Time(reader.u64("a time")?) },
             value => return Err(Malformed::OutOfRange { what: "the kind of an event", value: value.into() }),
         })
+    }
+}
+
+fn read_flag_of_forgetting(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
+    match reader.u8("whether a server is forgotten")? {
+        0 => Ok(false),
+        1 => Ok(true),
+        value => Err(Malformed::OutOfRange { what: "whether a server is forgotten", value: value.into() }),
     }
 }
 

@@ -14,9 +14,11 @@
 //! | `pending` | entries accepted by this server that are not yet in a segment |
 //! | `encoding` | encoding of the state |
 //! | `refusal` | reasons for refusing segments and heads, with their names |
+//! | `forgotten` | servers whose data was taken back |
 
 mod encoding;
 mod entries;
+mod forgotten;
 mod pending;
 mod refusal;
 
@@ -28,6 +30,7 @@ pub(crate) use self::entries::{
     recipients_of,
 };
 pub use self::entries::{Encoding, count_entries, public_signatures};
+pub use self::forgotten::{FORGOTTEN_MAX, Forgotten};
 use self::pending::Pending;
 pub use self::refusal::ExchangeRefusal;
 use crate::realm::Realm;
@@ -291,6 +294,7 @@ pub struct Exchange {
     members: BTreeMap<[u8; 32], Member>,
     chains: BTreeMap<Chain, Frontier>,
     pending: Pending,
+    forgotten: BTreeMap<[u8; 32], Forgotten>,
 }
 
 impl Exchange {

@@ -45,8 +45,8 @@ pub mod whitelist;
 
 pub use engine::{
     BEHIND_LINES, CheckScratch, CountedClaims, CountedRecipients, Engine, Explanation, FoundText, NEARLY_FULL, Outcome,
-    Refusal, ResizePreview, RestoreError, RingStatus, SETTLED_PER_TICK, Status, StructurePreview, TICK_LINES,
-    TableStatus,
+    Refusal, Rereading, ResizePreview, RestoreError, RingStatus, SETTLED_PER_TICK, Status, StructurePreview,
+    TICK_LINES, TableStatus,
 };
 pub use exchange::ExchangeRefusal;
 pub use memory::NotEnoughMemory;

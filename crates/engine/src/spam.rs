@@ -18,12 +18,13 @@
 //! listed there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use bruit_filters::ring::{CountsRing, Generations, MembershipRing, StagedRing};
 use bruit_filters::{Fingerprint, OutOfMemory};
 
 use crate::bulk::holds;
-use crate::exchange::{ClaimEntry, Origin};
+use crate::exchange::{Book, ClaimEntry, Origin};
 use crate::generations::{EndedGeneration, LIVE_GENERATIONS, Ring, retire_oldest, turn};
 use crate::memory::failed_allocation;
 use crate::trust::Claim;
@@ -55,8 +56,26 @@ pub struct SpamBook {
     /// Claims that have a ring for their origin alone, because they were counted before all nodes shared a ring.
     pub(crate) others: BTreeMap<Origin, CountsRing>,
     pub(crate) reinstated: BTreeSet<Fingerprint>,
+    /// Rings that are built again while a server is forgotten.
+    rebuilt: RebuiltRings,
     /// First epoch in which the ring of claims counts all claims.
     pub(crate) all_counted_from: u64,
+}
+
+/// Rings that will replace those in use. Everything new is added to both.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct RebuiltRings {
+    listed: Option<StagedRing>,
+    revoked: Option<MembershipRing>,
+    claims: Option<CountsRing>,
+}
+
+impl RebuiltRings {
+    fn rings(&mut self) -> impl Iterator<Item = &mut dyn Ring> {
+        let listed = self.listed.iter_mut().map(|ring| ring as &mut dyn Ring);
+        let revoked = self.revoked.iter_mut().map(|ring| ring as &mut dyn Ring);
+        listed.chain(revoked).chain(self.claims.iter_mut().map(|ring| ring as &mut dyn Ring))
+    }
 }
 
 /// The state of a signature in the book.
@@ -99,8 +118,8 @@ pub struct ClaimCounts {
 impl SpamBook {
     pub(crate) fn new(mut listed: StagedRing, mut revoked: MembershipRing, mut claims: CountsRing) -> Self {
         retire_oldest(&mut [&mut listed, &mut revoked, &mut claims]);
-        let (others, reinstated) = (BTreeMap::new(), BTreeSet::new());
-        Self { listed, revoked, claims, nodes: None, others, reinstated, all_counted_from: u64::MAX }
+        let (others, reinstated, rebuilt) = (BTreeMap::new(), BTreeSet::new(), RebuiltRings::default());
+        Self { listed, revoked, claims, nodes: None, others, reinstated, rebuilt, all_counted_from: u64::MAX }
     }
 
     pub(crate) const fn epoch(&self) -> u64 {
@@ -119,11 +138,13 @@ impl SpamBook {
             self.reinstated.insert(*fingerprint);
         }
         self.listed.insert(fingerprint);
+        self.rebuilt.listed.iter_mut().for_each(|ring| ring.insert(fingerprint));
     }
 
     /// Revokes a signature, effective at once.
     pub(crate) fn revoke(&mut self, fingerprint: &Fingerprint) {
         self.revoked.insert(fingerprint);
+        self.rebuilt.revoked.iter_mut().for_each(|ring| ring.insert(fingerprint));
         self.reinstated.remove(fingerprint);
     }
 
@@ -220,6 +241,78 @@ impl SpamBook {
             // This cannot fail: the caller has checked that the generation is live.
             let _ = ring.insert_many_at(epoch, &key, 1);
         }
+        if self.others.get(origin).is_none_or(|ring| !holds(ring, epoch)) {
+            self.recount(epoch, claim, flag, fingerprint);
+        }
+    }
+
+    /// Counts a claim of another node in the ring that is built again.
+    pub(crate) fn recount(&mut self, epoch: u64, claim: Claim, flag: u8, fingerprint: &Fingerprint) {
+        if let Some(ring) = &mut self.rebuilt.claims {
+            // Ignore errors: the generation may have ended meanwhile.
+            let _ = ring.insert_many_at(epoch, &claim_key(claim, flag, fingerprint), 1);
+        }
+    }
+
+    /// Starts to build the ring of other nodes' claims again.
+    pub(crate) fn begin_claims(&mut self) {
+        self.rebuilt.claims = Some(empty_ring(&self.claims, node_claim_lines(&self.claims)));
+    }
+
+    /// Puts the ring of other nodes' claims in use that was built again.
+    pub(crate) fn replace_claims(&mut self) {
+        self.nodes = self.rebuilt.claims.take();
+    }
+
+    /// Starts to build listings and revocations again.
+    pub(crate) fn begin_sets(&mut self) {
+        let (key_id, epoch) = (self.claims.key_id(), self.epoch());
+        let lines = |lines: u64| usize::try_from(lines).expect("a ring is in memory");
+        let listed = StagedRing::new(lines(self.listed.lines_per_stage()), key_id, epoch);
+        let revoked = MembershipRing::new(lines(self.revoked.lines()), 64, key_id, epoch);
+        let mut listed = listed.unwrap_or_else(|error| panic!("{}", failed_allocation(error)));
+        let mut revoked = revoked.unwrap_or_else(|error| panic!("{}", failed_allocation(error)));
+        retire_oldest(&mut [&mut listed, &mut revoked]);
+        (self.rebuilt.listed, self.rebuilt.revoked) = (Some(listed), Some(revoked));
+    }
+
+    /// Copies generations before `from` to the rings that are built again, in a range of lines. Returns true if these
+    /// were the last lines.
+    pub(crate) fn copy_older(&mut self, from: u64, lines: Range<usize>) -> bool {
+        let end = self.listed.lines_per_stage().max(self.revoked.lines());
+        if let (Some(listed), Some(revoked)) = (&mut self.rebuilt.listed, &mut self.rebuilt.revoked) {
+            // These cannot fail: the rings are alike.
+            let _ = listed.merge_lines(&self.listed, lines.clone(), |epoch| epoch < from);
+            let _ = revoked.merge_lines(&self.revoked, lines.clone(), |epoch| epoch < from);
+        }
+        lines.end as u64 >= end
+    }
+
+    /// Adds signatures to the set of a book that is built again.
+    pub(crate) fn rejoin(&mut self, book: Book, epoch: u64, set: &[Fingerprint]) {
+        // Ignore errors: the generation may have ended meanwhile.
+        let _ = match book {
+            Book::Revoked => self.rebuilt.revoked.as_mut().map(|ring| ring.insert_batch_at(epoch, set)),
+            _ => self.rebuilt.listed.as_mut().map(|ring| ring.insert_batch_at(epoch, set)),
+        };
+    }
+
+    /// Puts the listings and revocations in use that were built again.
+    pub(crate) fn replace_sets(&mut self) {
+        if let (Some(listed), Some(revoked)) = (self.rebuilt.listed.take(), self.rebuilt.revoked.take()) {
+            (self.listed, self.revoked) = (listed, revoked);
+        }
+    }
+
+    pub(crate) fn drop_shadows(&mut self) {
+        self.rebuilt = RebuiltRings::default();
+    }
+
+    /// Discards the claims of other nodes in a generation of the ring that is built again.
+    pub(crate) fn clear_rebuilt_claims(&mut self, epoch: u64) {
+        if let Some(ring) = &mut self.rebuilt.claims {
+            let _ = ring.clear(epoch);
+        }
     }
 
     /// Counts one of our own claims again, for each signature for which it was counted the first time.
@@ -262,12 +355,14 @@ impl SpamBook {
         let ending = if self.epoch() < epoch { self.next_to_end() } else { Vec::new() };
         let mut rings: Vec<&mut dyn Ring> = vec![&mut self.listed, &mut self.revoked, &mut self.claims];
         rings.extend(self.nodes.iter_mut().chain(self.others.values_mut()).map(|ring| ring as &mut dyn Ring));
+        rings.extend(self.rebuilt.rings());
         let turned = turn(&mut rings, epoch, lines);
         let (mut listed, mut ended) = (Vec::new(), Vec::new());
         if turned.advanced {
             ended = ending;
             listed = std::mem::take(&mut self.reinstated).into_iter().collect();
             self.listed.insert_batch(&listed);
+            self.rebuilt.listed.iter_mut().for_each(|ring| ring.insert_batch(&listed));
         }
         SpamTurn { arrived: turned.arrived, listed, ended }
     }
@@ -320,7 +415,7 @@ pub(crate) fn try_empty_ring(beside: &CountsRing, lines: usize) -> Result<Counts
 }
 
 /// Returns the key under which a claim is counted. Reports and revocations, and each flag, have separate keys.
-fn claim_key(claim: Claim, flag: u8, fingerprint: &Fingerprint) -> Fingerprint {
+pub(crate) fn claim_key(claim: Claim, flag: u8, fingerprint: &Fingerprint) -> Fingerprint {
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
     let kind = u64::from(flag) * 2 + u64::from(claim == Claim::Revoke);
     let shift = STEP.wrapping_mul(kind);

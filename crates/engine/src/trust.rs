@@ -354,6 +354,20 @@ impl Trust {
         self.next_due(now).is_some() || self.next_expired(now).is_some()
     }
 
+    /// Drops the evidence about a signature. The records of its reporters do not change.
+    pub(crate) fn forget_signature(&mut self, fingerprint: &Fingerprint) {
+        if let Some(slot) = self.nursery.find(fingerprint) {
+            self.nursery.remove(slot);
+        }
+    }
+
+    /// Drops the evidence about all signatures that a reporter claimed.
+    pub(crate) fn forget_reporter(&mut self, id: u64) {
+        let is_theirs = |slot: &u32| self.nursery.votes(self.nursery.get(*slot)).any(|vote| vote.reporter == id);
+        let slots: Vec<u32> = self.nursery.by_age().filter(is_theirs).collect();
+        slots.into_iter().for_each(|slot| self.nursery.remove(slot));
+    }
+
     /// Records a change of the books. The change overrules the votes against it.
     fn record_change(&mut self, now: Time, slot: u32, listing: Listing, change: Change) {
         match change {

@@ -25,7 +25,7 @@ use crate::trust::Claim;
 /// from segments.
 const SEGMENT_RESERVE_PART: u64 = 20;
 
-type Admission = Result<(), ExchangeRefusal>;
+pub(super) type Admission = Result<(), ExchangeRefusal>;
 
 impl Engine {
     pub(super) fn admit_origin(&self, change: &OriginChange) -> Admission {
@@ -50,6 +50,8 @@ impl Engine {
             Some(own) if own == *origin => return Ok(()),
             // A server that stops and starts exchanging too often must wait until generations end.
             None => return self.ensure_incarnation(origin),
+            // The counts made so far would move to another ring.
+            Some(own) if own.key != origin.key && self.is_forgetting() => return Err(ExchangeRefusal::Forgetting),
             Some(_) => {}
         }
         // The running snapshot has begun to write rings that would move to another origin.
@@ -82,6 +84,7 @@ impl Engine {
             }
             None => {}
         }
+        self.prune_rebuild();
         self.exchange.begin(origin, cluster);
         if cluster {
             self.spam.count_all();
@@ -144,6 +147,9 @@ impl Engine {
         let Received { chain, sequence, .. } = segment;
         if self.exchange.own() == Some(chain.origin) {
             return Err(ExchangeRefusal::AlreadyTaken);
+        }
+        if self.exchange.is_forgotten(&chain.origin.key) {
+            return Err(ExchangeRefusal::Forgotten);
         }
         let relation = self.exchange.relation(&chain.origin).ok_or(ExchangeRefusal::UnknownOrigin)?;
         if relation == Relation::Peer && !chain.book.is_public() {
@@ -248,7 +254,10 @@ impl Engine {
                 };
                 return recipients.iter().map(count).sum();
             }
-            Entries::Texts(texts) => return texts.iter().map(|text| u32::from(!self.apply_text(text))).sum(),
+            Entries::Texts(texts) => {
+                let apply = |text: &Event| u32::from(!self.apply_text(text) && !self.apply_forgetting(chain, text));
+                return texts.iter().map(apply).sum();
+            }
         }
         0
     }
@@ -277,6 +286,7 @@ impl Engine {
 
     /// Merges a set by OR. Insertion cannot fail, because the caller has checked that the generation is live.
     fn join_set(&mut self, book: Book, generation: u64, set: &[Fingerprint]) {
+        self.join_shadow(book, generation, set);
         if book == Book::Listed {
             let _ = self.spam.listed.insert_batch_at(generation, set);
             return;
@@ -294,6 +304,7 @@ impl Engine {
         let made = if chain.generation == self.spam.epoch() { ClaimSite::Node } else { ClaimSite::NodeEarlier };
         let mut refused = 0;
         for (fingerprint, is_counted) in &vote.signatures {
+            self.note_support(vote.claim, chain.generation, fingerprint);
             if *is_counted {
                 self.spam.count_of(&chain.origin, chain.generation, vote.claim, vote.flag, fingerprint);
             }
@@ -385,6 +396,7 @@ impl Engine {
     /// them cannot be taken out.
     pub(super) fn repair(&mut self, chain: &Chain) {
         self.exchange.forget(chain);
+        self.prune_rebuild();
         let Chain { origin, book, generation } = *chain;
         let is_peer = self.exchange.relation(&origin) == Some(Relation::Peer);
         let own = match book {
@@ -406,6 +418,15 @@ impl Engine {
         }
     }
 
+    /// Returns true if the counts of a chain are in a ring of its origin alone.
+    pub(super) fn is_separate(&self, chain: &Chain) -> bool {
+        let ring = match chain.book {
+            Book::Votes => self.spam.others.get(&chain.origin),
+            _ => self.bulk.recipients_of(&chain.origin),
+        };
+        ring.is_some_and(|ring| holds(ring, chain.generation))
+    }
+
     /// Discards the counts that all other nodes made in a book and generation, so that they are fetched again.
     fn repair_nodes(&mut self, book: Book, generation: u64) {
         let (is_votes, own) = (book == Book::Votes, self.exchange.own());
@@ -418,6 +439,11 @@ impl Engine {
         if let Some(ring) = nodes {
             let _ = ring.clear(generation);
         }
+        match is_votes {
+            true => self.spam.clear_rebuilt_claims(generation),
+            false => drop(self.bulk.rebuilt.as_mut().map(|ring| ring.clear(generation))),
+        }
+        self.prune_rebuild();
     }
 
     /// Drops the chains of ended generations, and rings that are no longer needed.
@@ -428,6 +454,7 @@ impl Engine {
             generation + LIVE_GENERATIONS > current
         };
         self.exchange.expire(is_live);
+        self.prune_rebuild();
         // A running snapshot may still be writing these rings.
         if self.is_snapshot_running() {
             return;
@@ -459,6 +486,8 @@ impl Engine {
         if signatures.is_empty() {
             return;
         }
+        let generation = self.spam.epoch();
+        signatures.iter().for_each(|(one, _)| self.note_support(claim, generation, one));
         let vote = ClaimEntry { reporter: by.reporter, claim, flag, signatures };
         self.exchange.export(Book::Votes, self.spam.epoch(), |out| put_vote(out, &vote));
     }

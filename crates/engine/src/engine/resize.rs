@@ -7,7 +7,7 @@
 //! A copied generation stays as full as before and keeps its error rate, because its lines hold no more information.
 //! The full new capacity is available when the next generation begins.
 
-use super::{Engine, NotEnoughMemory, Refusal};
+use super::{Engine, ExchangeRefusal, NotEnoughMemory, Refusal};
 use crate::budget::{Capacities, Plan, multiple};
 use crate::codec::Reader;
 use crate::realm::BookSizes;
@@ -98,6 +98,9 @@ impl Engine {
         let plan = self.plan_for(bytes)?;
         if self.is_snapshot_running() {
             return Err(Refusal::SnapshotRuns);
+        }
+        if self.is_forgetting() {
+            return Err(ExchangeRefusal::Forgetting.into());
         }
         if bytes >= self.plan.bytes {
             return Ok(());

@@ -261,6 +261,7 @@ impl Engine {
         engine.restore_others(&others, input)?;
         reader.finish()?;
         engine.ensure_epochs()?;
+        engine.resume_rebuild();
         Ok(engine)
     }
 
@@ -306,6 +307,7 @@ impl Engine {
             out.extend(ring.lines().to_le_bytes());
         }
         out.extend([u8::from(self.spam.nodes.is_some()), u8::from(self.bulk.nodes.is_some())]);
+        self.exchange.encode_forgotten(out);
     }
 
     fn decode_exchange(&mut self, version: u16, reader: &mut Reader<'_>) -> Result<OtherRings, Malformed> {
@@ -326,8 +328,12 @@ impl Engine {
             }
         };
         let recipients = (0..count).map(|_| read()).collect::<Result<_, _>>()?;
-        let mut of_nodes = || if version > VERSION_SEPARATE { has_ring(reader) } else { Ok(false) };
-        Ok(OtherRings { node_claims: of_nodes()?, node_recipients: of_nodes()?, claims, recipients })
+        let of_nodes = |reader: &mut Reader<'_>| if version > VERSION_SEPARATE { has_ring(reader) } else { Ok(false) };
+        let (node_claims, node_recipients) = (of_nodes(reader)?, of_nodes(reader)?);
+        if version > VERSION_SEPARATE {
+            self.exchange.decode_forgotten(reader)?;
+        }
+        Ok(OtherRings { node_claims, node_recipients, claims, recipients })
     }
 
     fn decode_small(&mut self, version: u16, reader: &mut Reader<'_>) -> Result<(), Malformed> {

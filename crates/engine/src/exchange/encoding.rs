@@ -50,7 +50,8 @@ impl Exchange {
             (0..count).map(|_| Ok((reader.array("a key")?, read_member(reader)?))).collect::<Result<_, _>>()?;
         let count = reader.count(CHAINS_MAX, 49, "the number of chains")?;
         let chains = (0..count).map(|_| Ok((read_chain(reader)?, read_frontier(reader)?))).collect::<Result<_, _>>()?;
-        Ok(Self { own, cluster, members, chains, pending: read_pending(reader)? })
+        let pending = read_pending(reader)?;
+        Ok(Self { own, cluster, members, chains, pending, forgotten: BTreeMap::new() })
     }
 }
 

@@ -67,6 +67,18 @@ pub enum ExchangeRefusal {
     /// A new incarnation cannot start while a snapshot is being written.
     #[error("a snapshot is being written: try again soon")]
     SnapshotRuns,
+    /// The origin was forgotten.
+    #[error("its origin was forgotten: `bruit peers restore` accepts it again")]
+    Forgotten,
+    /// The change makes no difference: the server is forgotten already, or was not forgotten.
+    #[error("nothing to change: the server is already in this state")]
+    Unchanged,
+    /// A server cannot forget itself.
+    #[error("a server cannot forget itself: forget it on another node")]
+    Ourselves,
+    /// The data of a forgotten server is being taken out of the books.
+    #[error("a server is being forgotten: try again soon")]
+    Forgetting,
     /// The sealed entries are not pending.
     #[error("the sealed entries are not pending")]
     NothingWaits,
@@ -92,7 +104,9 @@ impl ExchangeRefusal {
             Self::Expired => "expired",
             Self::Saturated => "saturated",
             Self::NoRoom => "no_room",
+            Self::Forgotten => "forgotten",
             Self::OldRealm | Self::NotBegun | Self::TooMany | Self::SnapshotRuns | Self::NothingWaits => "refused",
+            Self::Unchanged | Self::Ourselves | Self::Forgetting => "refused",
         }
     }
 

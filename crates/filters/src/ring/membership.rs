@@ -5,6 +5,7 @@
 //! line with eight bits would need 22 bits per key instead of 16.)
 
 use std::io::Read;
+use std::ops::Range;
 
 use super::lanes::{Generations, LANES, Lanes, NotLive};
 use crate::hash::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN, MULTIPLIER_A, MULTIPLIER_B, mix};
@@ -220,23 +221,40 @@ impl MembershipRing {
     /// # Errors
     /// [`Mismatch`] if the rings differ in parameters or epoch; nothing is changed in that case.
     pub fn merge(&mut self, other: &Self) -> Result<(), Mismatch> {
+        self.merge_lines(other, 0..other.lines.len(), |_| true)
+    }
+
+    /// Adds the keys of those generations of `other` whose epoch fulfils a condition, in a range of lines. Their keys are
+    /// found once all lines were merged.
+    ///
+    /// # Errors
+    /// [`Mismatch`] if the rings differ in parameters or epoch; nothing is changed in that case.
+    pub fn merge_lines(
+        &mut self,
+        other: &Self,
+        lines: Range<usize>,
+        is_merged: impl Fn(u64) -> bool,
+    ) -> Result<(), Mismatch> {
         ensure_equal("the number of lines", &self.lines.len(), &other.lines.len())?;
         ensure_equal("the number of fingerprint bits", &self.fingerprint_bits, &other.fingerprint_bits)?;
         ensure_equal("the key id", &self.key_id, &other.key_id)?;
         self.lanes.ensure_same(&other.lanes)?;
-        let both_live = self.lanes.live() & other.lanes.live();
-        let live: [u64; 8] = std::array::from_fn(|lane| if both_live >> lane & 1 == 1 { u64::MAX } else { 0 });
-        for (index, other) in other.lines.iter().enumerate() {
-            let line = self.lines[index];
-            let joined = Line(std::array::from_fn(|lane| line.0[lane] | other.0[lane] & live[lane]));
+        let mut masks = [0_u64; LINE_WORDS];
+        let oldest = self.lanes.oldest().max(other.lanes.oldest());
+        let merged = (oldest..=self.lanes.epoch()).filter(|&epoch| is_merged(epoch));
+        merged.filter_map(|epoch| self.lanes.lane_of(epoch).ok()).for_each(|lane| masks[lane] = u64::MAX);
+        let count = self.lines.len();
+        for index in lines.start.min(count)..lines.end.min(count) {
+            let (line, other) = (self.lines[index], &other.lines[index]);
+            let joined = Line(std::array::from_fn(|lane| line.0[lane] | other.0[lane] & masks[lane]));
             // Updates line by line, so that a running snapshot copies only lines that change.
             if joined != line {
                 *self.lines.changing_one(index) = joined;
                 count_fresh(&mut self.ones, &line, &joined);
             }
         }
-        for (ours, theirs) in self.copied.iter_mut().zip(other.copied) {
-            *ours = (*ours).max(theirs);
+        for (lane, copied) in self.copied.iter_mut().enumerate().filter(|(lane, _)| masks[*lane] != 0) {
+            *copied = (*copied).max(other.copied[lane]);
         }
         Ok(())
     }

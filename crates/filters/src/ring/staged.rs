@@ -7,6 +7,8 @@
 //! A batch check queries the second stage only for keys that are in the first one. So an absent key costs two line
 //! reads, and very rarely four.
 
+use std::ops::Range;
+
 use super::lanes::{Generations, NotLive};
 use super::membership::MembershipRing;
 use crate::hash::FINGERPRINT_BITS_MAX;
@@ -176,6 +178,21 @@ impl StagedRing {
     /// Panics if the ring is not [clear](Self::is_clear), or if `epoch` is not after the current epoch.
     pub fn begin_epoch(&mut self, epoch: u64) {
         self.stages.iter_mut().for_each(|stage| stage.begin_epoch(epoch));
+    }
+
+    /// Adds the keys of some generations of `other` in a range of lines of each stage, as
+    /// [`MembershipRing::merge_lines`] does.
+    ///
+    /// # Errors
+    /// [`Mismatch`] if the rings differ in parameters or epoch; nothing is changed in that case.
+    pub fn merge_lines(
+        &mut self,
+        other: &Self,
+        lines: Range<usize>,
+        is_merged: impl Fn(u64) -> bool,
+    ) -> Result<(), Mismatch> {
+        let stages = self.stages.iter_mut().zip(&other.stages);
+        stages.into_iter().try_for_each(|(ours, theirs)| ours.merge_lines(theirs, lines.clone(), &is_merged))
     }
 
     /// Adds all keys of `other` to the same generations of this ring.
