@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`receiver`] | what to ask of a source, what to apply, repair and forward, when to retry or to start an incarnation |
 //! | [`exporter`] | what to seal, hold back, release and tidy, and when |
+//! | [`rereader`] | what to read from our own shelf again, to forget a server |
 //! | [`publisher`] | what to copy to a sink, such as a broker |
 //! | [`judge`] | the segments to request, and the checks of the answers |
 //! | [`peer`] | the state of another server, derived from its heads and their time |
@@ -25,6 +26,7 @@ mod outage;
 pub mod peer;
 pub mod publisher;
 pub mod receiver;
+pub mod rereader;
 
 use std::time::Duration;
 

@@ -7,6 +7,7 @@
 //! | [`segment`], [`heads`], [`epochs`] | the signed formats of exchange, byte for byte; the lengths of generations |
 //! | [`shelf`] | the logs and heads that a server offers to others |
 //! | [`link`] | the tasks that carry out what the coordinator decides |
+//! | [`rereading`] | the same for reading our own logs again, to forget a server |
 //! | [`replica`] | a mail site's local copy of listed signatures, in one small file |
 //! | `simulation` | a simulated network with a seed, behind the feature of that name |
 //! | [`transport`] | sources and sinks of segments over different transports |
@@ -19,6 +20,7 @@ pub mod heads;
 pub mod keys;
 pub mod link;
 pub mod replica;
+pub mod rereading;
 pub mod segment;
 pub mod shelf;
 mod signed;

@@ -165,6 +165,11 @@ impl Machine for Engine {
         Event::decode(bytes)
     }
 
+    /// While a server is forgotten, the rings that are built again exist only in memory and in the journal.
+    fn may_snapshot(&self) -> bool {
+        !self.is_forgetting()
+    }
+
     fn admit(&self, event: &Event) -> Result<(), Outcome> {
         Self::admit(self, event).map_err(Outcome::Refused)
     }

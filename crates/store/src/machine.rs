@@ -38,6 +38,11 @@ pub trait Machine: Sized + Send + Sync + 'static {
     /// Applies an event. Cannot fail, because the event is already on disk.
     fn apply(&mut self, event: &Self::Event) -> Self::Outcome;
 
+    /// Returns true if a snapshot may begin now. While this returns false, the journal grows.
+    fn may_snapshot(&self) -> bool {
+        true
+    }
+
     /// Appends the part of a snapshot's beginning that takes long. Checks continue meanwhile. The writer then calls
     /// [`begin_snapshot`](Self::begin_snapshot), with no event in between.
     fn snapshot_start(&self, _out: &mut Vec<u8>) {}

@@ -227,10 +227,15 @@ impl<M: Machine> Writer<M> {
     fn begin_snapshot_if_due(&mut self) {
         let bytes = self.replayed_bytes + self.journal.written_bytes();
         let due = bytes - self.snapshot_at_bytes >= self.options.snapshot_after_bytes;
-        if self.running.is_none() && (due || !self.requests.is_empty()) {
+        if self.running.is_none() && (due || !self.requests.is_empty()) && self.may_snapshot() {
             self.snapshot_at_bytes = bytes;
             self.begin_snapshot();
         }
+    }
+
+    /// Returns true if the machine allows a snapshot in its state after all events in the journal.
+    fn may_snapshot(&mut self) -> bool {
+        self.applier.drain() && self.shared.machine.read().may_snapshot()
     }
 
     /// Begins a snapshot once everything in the journal is applied, because the snapshot claims to contain all of it.
@@ -335,7 +340,7 @@ impl<M: Machine> Writer<M> {
         }
         self.sync();
         self.complete_snapshot();
-        if self.options.snapshot_on_close || !self.requests.is_empty() {
+        if (self.options.snapshot_on_close || !self.requests.is_empty()) && self.may_snapshot() {
             self.begin_snapshot();
             self.complete_snapshot();
         }
