@@ -1,9 +1,9 @@
-//! `bruit peers`: the state of a server's exchange with its peers.
+//! `bruit peers`: the state of a server's exchange with its peers, and taking back what one of them said.
 
 use std::io::{self, BufWriter, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bruit_client::http::{PeerStatus, Peers};
+use bruit_client::http::{PeerName, PeerStatus, Peers};
 use bruit_engine::time::Time;
 use serde_json::json;
 
@@ -17,8 +17,14 @@ use bruit_console::terminal::printable;
 
 /// Arguments of `bruit peers`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  bruit peers\n  bruit peers --json | jq '.peers[].state'")]
+#[command(
+    after_help = "Examples:\n  bruit peers\n  bruit peers --json | jq '.peers[].state'\n  bruit peers forget node-3",
+    args_conflicts_with_subcommands = true
+)]
 pub(crate) struct PeersArgs {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -27,7 +33,53 @@ pub(crate) struct PeersArgs {
     server: Server,
 }
 
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Remove everything that a server listed, revoked and counted, here and on all nodes
+    #[command(after_help = FORGET_HELP)]
+    Forget(NamedArgs),
+    /// Accept the data of a forgotten server again
+    #[command(after_help = "Example:\n  bruit peers restore node-3")]
+    Restore(NamedArgs),
+}
+
+const FORGET_HELP: &str = "\
+Use it after a break-in. The command returns once the decision is on disk. Then the books are built again from the logs \
+of all other servers; 'bruit peers' shows 'forgetting' until that is done, and 'forgotten' afterwards. All nodes of the \
+cluster that this server exchanges data with do the same. The server's data is refused, also if others pass it on, until \
+'bruit peers restore'.
+
+Example:
+  bruit peers forget node-3";
+
+#[derive(Debug, clap::Args)]
+struct NamedArgs {
+    /// Name of the server in the configuration, or its public key
+    name: String,
+
+    #[command(flatten)]
+    server: Server,
+}
+
+fn change(named: &NamedArgs, is_forgotten: bool, output: &mut impl Write) -> Result<(), Failure> {
+    let client = named.server.admin_client(CLAIM_TIMEOUT)?;
+    let peer = PeerName { peer: named.name.clone() };
+    let done = if is_forgotten { client.forget_peer(&peer) } else { client.restore_peer(&peer) }.map_err(bad_input)?;
+    let text = match (is_forgotten, done.changed) {
+        (true, true) => "forgetting begins; 'bruit peers' on each node shows when it is done",
+        (true, false) => "already forgotten",
+        (false, true) => "accepted again",
+        (false, false) => "not forgotten",
+    };
+    Ok(writeln!(output, "{text}")?)
+}
+
 pub(crate) fn run(arguments: &PeersArgs, output: &mut impl Write) -> Result<(), Failure> {
+    match &arguments.verb {
+        Some(Verb::Forget(named)) => return change(named, true, output),
+        Some(Verb::Restore(named)) => return change(named, false, output),
+        None => {}
+    }
     let peers = arguments.server.admin_client(CLAIM_TIMEOUT)?.peers().map_err(bad_input)?;
     let mut output = BufWriter::new(output);
     if arguments.json {
@@ -103,6 +155,8 @@ fn trouble(peer: &PeerStatus) -> Option<String> {
         }
         "refused" => Some(format!("refused: {reason}")),
         "unreachable" => Some(format!("unreachable since {}: {reason}", moment(Time(peer.since)))),
+        "forgetting" => Some("its data is being removed".to_owned()),
+        "forgotten" => Some("forgotten: its data is refused until 'bruit peers restore'".to_owned()),
         "not_asked" => Some("not queried: no URL and no broker configured".to_owned()),
         _ => None,
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bruit_protocols::http::{
     AccountEntry, AccountName, AccountPage, AccountPatch, Checked, Claimed, ClockAccepted, Counted, Done, Explained,
-    IDEMPOTENCY_BYTES_MAX, IDEMPOTENCY_FIELD, JSON, LearnAnswer, NewAccount, PROBLEM_JSON, Peers, Problem,
+    IDEMPOTENCY_BYTES_MAX, IDEMPOTENCY_FIELD, JSON, LearnAnswer, NewAccount, PROBLEM_JSON, PeerName, Peers, Problem,
     REPORTER_BYTES_MAX, REPORTER_FIELD, Stats, Subject, Whitelist, WhitelistEntry,
 };
 use serde::Serialize;
@@ -209,6 +209,23 @@ impl Client {
     /// Returns [`ClientError`] if there is no valid response.
     pub fn whitelist(&self, offset: u64) -> Result<Whitelist, ClientError> {
         self.get(&format!("/v1/whitelist?offset={offset}"))
+    }
+
+    /// Takes back everything that a server said, and refuses its data from then on. Returns once the change is on disk;
+    /// the data is removed afterwards.
+    ///
+    /// # Errors
+    /// [`ClientError`] if the change failed, or if the result is unknown.
+    pub fn forget_peer(&self, named: &PeerName) -> Result<Done, ClientError> {
+        self.send(Method::POST, "/v1/peers/forget", named)
+    }
+
+    /// Accepts the data of a forgotten server again.
+    ///
+    /// # Errors
+    /// [`ClientError`] if the change failed, or if the result is unknown.
+    pub fn restore_peer(&self, named: &PeerName) -> Result<Done, ClientError> {
+        self.send(Method::POST, "/v1/peers/restore", named)
     }
 
     /// Adds an entry to the whitelist.

@@ -131,7 +131,9 @@ impl BulkBook {
 
     /// Puts the ring of other nodes' recipients in use that was built again.
     pub(crate) fn replace_recipients(&mut self) {
-        self.nodes = self.rebuilt.take().or(self.nodes.take());
+        if let Some(ring) = self.rebuilt.take() {
+            self.nodes = Some(ring);
+        }
     }
 
     /// Creates the ring for the counts of other nodes, unless it exists. It is as large as our own.

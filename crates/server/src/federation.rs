@@ -10,6 +10,7 @@
 //! | `answers` | requests and responses, common to both listeners |
 //! | `counted_body` | response bodies whose memory is counted until they are sent |
 //! | `links` | the tasks that fetch segments from other servers, and the exporter |
+//! | `forgetting` | the thread that takes back what a server said |
 //! | `listener` | TLS connections and the identity of their clients |
 //! | `local` | the state that links and the exporter share, and the accepted origins |
 //! | `peers` | the state of every peer, and its conditions |
@@ -18,6 +19,7 @@
 mod answers;
 mod counted_body;
 mod export_task;
+mod forgetting;
 mod links;
 mod listener;
 mod local;
@@ -27,6 +29,7 @@ pub(crate) use answers::{OfferQuery, Stop};
 pub use links::FederationError;
 pub(crate) use links::Links;
 pub(crate) use listener::Listener;
+pub(crate) use peers::FORGOTTEN_STATES;
 
 use std::collections::BTreeMap;
 use std::io;

@@ -79,6 +79,8 @@ states! {
     PeerRefused: "peer_refused", Warning;
     /// A peer or the broker is unreachable.
     PeerUnreachable: "peer_unreachable", Warning;
+    /// The data of a forgotten server is being removed.
+    PeerForgetting: "peer_forgetting", Warning;
     /// The system clock jumped and is ignored, or it is behind and time stands still.
     ClockJump: "clock_jump", Warning;
     /// The current generation of a book accepts no new signatures.

@@ -85,6 +85,11 @@ pub(crate) enum Limited {
 }
 
 impl Service {
+    /// Returns true if the operator had the server with this key forgotten.
+    pub(crate) fn has_forgotten(&self, key: &[u8; 32]) -> bool {
+        self.store.check(|engine| engine.exchange().is_forgotten(key))
+    }
+
     pub(crate) fn new(store: Clearinghouse, settings: Settings) -> Self {
         let (key, clock) = store.check(|engine| {
             let realm = engine.realm();

@@ -310,7 +310,7 @@ fn a_server_is_founded_in_the_realm_of_another_and_keeps_it() {
     let server = start_in(other.path(), &text);
     assert_ne!(server.key().public(), running.server.key().public(), "servers share a realm, but not a key");
     assert!(other.path().join(NODE_KEY_FILE).exists());
-    let founding = |directory: &std::path::Path| Founding::read(directory).unwrap().unwrap();
+    let founding = |directory: &Path| Founding::read(directory).unwrap().unwrap();
     assert_eq!(founding(other.path()).realm, founding(running.directory.path()).realm);
     let _ = server.stop();
     let _ = start_in(other.path(), &text).stop();

@@ -22,8 +22,8 @@ pub struct PeerStatus {
     pub relation: String,
     /// Transport by which the peer's segments arrive: `https`, `nats`, or `none`.
     pub transport: String,
-    /// `up_to_date`, `behind`, `silent`, `clock_differs`, `refused`, `unreachable`, `waiting` (for its first heads), or
-    /// `not_asked`.
+    /// `up_to_date`, `behind`, `silent`, `clock_differs`, `refused`, `unreachable`, `waiting` (for its first heads),
+    /// `not_asked`, `forgetting` (its data is being removed), or `forgotten`.
     pub state: String,
     /// Start of the current state, in Unix seconds. For a silent peer, the time when its heads last changed.
     pub since: u64,
@@ -63,4 +63,12 @@ pub struct RefusedSegments {
     pub reason: String,
     /// Number of segments.
     pub count: u64,
+}
+
+/// A server to forget, or to accept again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeerName {
+    /// Name in this server's configuration, or public key.
+    pub peer: String,
 }

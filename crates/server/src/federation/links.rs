@@ -20,6 +20,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::export_task::ExportTask;
+use super::forgetting;
 use super::local::{LocalServer, open_shelf, submit_origins};
 use super::peers::Watch;
 use crate::config::{FederationSettings, PeerSettings};
@@ -85,6 +86,8 @@ pub(crate) struct Links {
     local: Arc<LocalServer>,
     stop: Sender<()>,
     exporter: JoinHandle<()>,
+    stop_forgetting: Sender<()>,
+    forgetter: JoinHandle<()>,
 }
 
 impl Links {
@@ -128,7 +131,17 @@ impl Links {
             run_exporter(&exporting, export_task, &peer_links, &stopped);
         };
         let exporter = thread::Builder::new().name("bruit-exporter".into()).spawn(exporter);
-        Ok(Self { local, stop, exporter: exporter.map_err(FederationError::Thread)? })
+        let exporter = exporter.map_err(FederationError::Thread)?;
+        let (stop_forgetting, stopped) = mpsc::channel();
+        let forgetting = Arc::clone(&local);
+        let vital = Vital::new(service, "the thread that forgets servers");
+        let forgetter = move || {
+            let _vital = vital;
+            forgetting::run(&forgetting, &stopped);
+        };
+        let forgetter = thread::Builder::new().name("bruit-forget".into()).spawn(forgetter);
+        let forgetter = forgetter.map_err(FederationError::Thread)?;
+        Ok(Self { local, stop, exporter, stop_forgetting, forgetter })
     }
 
     /// Applies the peers of new settings. The fetching tasks are fixed at startup; `before` lists the peers that have
@@ -145,7 +158,10 @@ impl Links {
     }
 
     pub(crate) fn stop(self) {
-        drop(self.stop);
+        drop((self.stop, self.stop_forgetting));
+        if self.forgetter.join().is_err() {
+            tracing::error!("the thread that forgets servers panicked");
+        }
         if self.exporter.join().is_err() {
             tracing::error!("the exporter panicked");
         }

@@ -131,7 +131,7 @@ impl ClientIdentity {
         let settings = service.settings();
         let relation = self.key.and_then(|key| {
             let mut peers = settings.peers.iter();
-            peers.find(|peer| *peer.key.as_bytes() == key).map(|peer| peer.relation)
+            peers.find(|peer| *peer.key.as_bytes() == key && !service.has_forgotten(&key)).map(|peer| peer.relation)
         });
         let now = service.uptime();
         let is_admitted = match (relation, self.key) {
@@ -145,7 +145,9 @@ impl ClientIdentity {
             _ if !is_admitted => Err(Fault::limited("requests")),
             Some(Relation::Cluster) => Ok(Reader::Cluster),
             Some(Relation::Peer) => Ok(Reader::Peer),
-            None => Err(Fault::forbidden("unknown key: add it to [[peers]] in this server's configuration")),
+            None => Err(Fault::forbidden(
+                "unknown key: add it to [[peers]] in this server's configuration; a server that was forgotten must be restored",
+            )),
         }
     }
 }

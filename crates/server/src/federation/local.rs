@@ -28,7 +28,7 @@ pub(super) struct LocalServer {
 
 impl LocalServer {
     pub(super) fn new(service: &Arc<Service>, shelf: Arc<Shelf>, peers: &[PeerSettings]) -> Self {
-        let known = RwLock::new(Arc::new(known(shelf.key().public(), peers)));
+        let known = RwLock::new(Arc::new(known(service, shelf.key().public(), peers)));
         let timed = Arc::clone(service);
         Self { service: Arc::clone(service), shelf, known, clock: Box::new(move || timed.now()) }
     }
@@ -42,16 +42,23 @@ impl LocalServer {
         self.service.now()
     }
 
+    /// Updates the accepted origins after a server was forgotten or accepted again.
+    pub(super) fn refresh(&self) {
+        self.set_peers(&self.service.settings().peers.clone());
+    }
+
     /// Replaces the peers whose segments are accepted.
     pub(super) fn set_peers(&self, peers: &[PeerSettings]) {
-        let known = known(self.shelf.key().public(), peers);
+        let known = known(&self.service, self.shelf.key().public(), peers);
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
     }
 }
 
-/// Returns the accepted origins: the configured servers, and this server, whose earlier segments peers may hold.
-fn known(own: PublicKey, peers: &[PeerSettings]) -> Known {
-    let others = peers.iter().map(|peer| (peer.key, peer.relation));
+/// Returns the accepted origins: the configured servers that are not forgotten, and this server, whose earlier segments
+/// peers may hold.
+fn known(service: &Service, own: PublicKey, peers: &[PeerSettings]) -> Known {
+    let is_accepted = |peer: &&PeerSettings| !service.has_forgotten(peer.key.as_bytes());
+    let others = peers.iter().filter(is_accepted).map(|peer| (peer.key, peer.relation));
     Known::new(others.chain([(own, Relation::Cluster)]))
 }
 

@@ -62,10 +62,16 @@ impl Watch {
         let mut status = status_of(local, peer, &link, &view);
         status.bytes_refused = peer_link.map_or(0, |peer_link| peer_link.link.refused_bytes(&key));
         status.transport = peer_link.map_or("none", |peer_link| peer_link.transport).into();
-        let watched = self.watch(&status, &view.state, local);
+        let forgotten = forgotten_state(local, &key);
+        // Nothing is expected of a forgotten server.
+        let state = if forgotten.is_some() { PeerState::NotAsked } else { view.state };
+        let watched = self.watch(&status, &state, local);
         status.since = watched.since;
         let stuck = local.service.uptime().saturating_sub(watched.progressed);
-        PeerReport { status, state: view.state, stuck }
+        if let Some(forgotten) = forgotten {
+            (status.state, status.reason, status.lag_segments) = (forgotten.into(), None, 0);
+        }
+        PeerReport { status, state, stuck }
     }
 
     fn watch(&mut self, status: &PeerStatus, state: &PeerState, local: &LocalServer) -> &PeerRecord {
@@ -92,6 +98,18 @@ impl Watch {
         watched.state = state.name();
         watched
     }
+}
+
+/// Names of the states of forgotten servers: while their data is removed, and afterwards.
+pub(crate) const FORGOTTEN_STATES: [&str; 2] = ["forgetting", "forgotten"];
+
+/// Returns the state of a forgotten server.
+fn forgotten_state(local: &LocalServer, key: &[u8; 32]) -> Option<&'static str> {
+    let [running, done] = FORGOTTEN_STATES;
+    local.service.store.check(|engine| {
+        let (_, record) = engine.exchange().forgotten().find(|(forgotten, _)| forgotten == key)?;
+        record.is_forgotten.then_some(if record.is_done { done } else { running })
+    })
 }
 
 fn status_of(local: &LocalServer, peer: &PeerSettings, link: &LinkStatus, view: &PeerView) -> PeerStatus {

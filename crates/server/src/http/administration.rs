@@ -11,7 +11,7 @@ use bruit_engine::accounts::AccountChange;
 use bruit_engine::event::Event;
 use bruit_engine::whitelist::WhitelistChange;
 use bruit_protocols::http::{
-    AccountName, AccountPage, AccountPatch, ClockAccepted, Done, Explained, NewAccount, Stats, Whitelist,
+    AccountName, AccountPage, AccountPatch, ClockAccepted, Done, Explained, NewAccount, PeerName, Stats, Whitelist,
     WhitelistEntry,
 };
 use serde::Deserialize;
@@ -37,6 +37,8 @@ pub(super) fn routes(http: Http) -> Router<Http> {
         .route("/v1/accounts", get(list_accounts).post(add_account).patch(update_account).delete(remove_account))
         .route("/v1/whitelist", get(list_whitelist).post(add_to_whitelist).delete(remove_from_whitelist))
         .route("/v1/peers", get(federation::peers))
+        .route("/v1/peers/forget", post(forget_peer))
+        .route("/v1/peers/restore", post(restore_peer))
         .route("/v1/clock/accept", post(accept_clock))
         .route("/v1/federation/realm", get(federation::realm))
         .route("/metrics", get(get_metrics))
@@ -179,6 +181,29 @@ async fn remove_from_whitelist(State(http): State<Http>, caller: Caller, request
 
 async fn change_whitelist(http: &Http, change: WhitelistChange) -> Answer<Done> {
     let changed = claims::submit_one(http, Event::Whitelist { now: http.service.now(), change }).await?;
+    Ok(Reply(Disposition::Accepted, Done { changed }))
+}
+
+async fn forget_peer(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
+    caller.require(Right::Administer)?;
+    let named: PeerName = read_json(&http, request).await?;
+    let answer = change_peer(&http, &named.peer, true).await;
+    audited(&caller, "peer.forget", &named.peer, answer)
+}
+
+async fn restore_peer(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
+    caller.require(Right::Administer)?;
+    let named: PeerName = read_json(&http, request).await?;
+    let answer = change_peer(&http, &named.peer, false).await;
+    audited(&caller, "peer.restore", &named.peer, answer)
+}
+
+async fn change_peer(http: &Http, peer: &str, is_forgotten: bool) -> Answer<Done> {
+    let event = federation::forgetting(&http.service, peer, is_forgotten)?;
+    let changed = match event {
+        Some(event) => claims::submit_one(http, event).await?,
+        None => false,
+    };
     Ok(Reply(Disposition::Accepted, Done { changed }))
 }
 

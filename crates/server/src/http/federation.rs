@@ -4,6 +4,9 @@
 use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
+use bruit_engine::event::Event;
+use bruit_engine::time::Time;
+use bruit_federation::keys::PublicKey;
 use bruit_federation::shelf::Reader;
 use bruit_protocols::http::Peers;
 
@@ -13,6 +16,7 @@ use super::fault::{Fault, Reply};
 use crate::audit::audit;
 use crate::federation::{OfferQuery, Stop};
 use crate::metrics::Disposition;
+use crate::service::Service;
 
 type ReplicaOfferQuery = Result<Query<OfferQuery>, axum::extract::rejection::QueryRejection>;
 
@@ -58,4 +62,23 @@ pub(super) async fn peers(State(http): State<Http>, caller: Caller) -> Result<Re
     caller.require(Right::Monitor)?;
     let federation = &http.service.federation;
     Ok(Reply(Disposition::Other, Peers { key: federation.key(), peers: federation.peers() }))
+}
+
+/// Returns the event that forgets a server, or accepts it again; `None` if that changes nothing. `peer` is a name in the
+/// configuration or a public key, because a server may be removed from the configuration first.
+pub(super) fn forgetting(service: &Service, peer: &str, is_forgotten: bool) -> Result<Option<Event>, Fault> {
+    let settings = service.settings();
+    let named = settings.peers.iter().find(|known| known.name == peer).map(|known| known.key);
+    let key = named.or_else(|| peer.parse::<PublicKey>().ok());
+    let key =
+        *key.ok_or_else(|| Fault::malformed("no such peer: expected a name in [[peers]] or a public key"))?.as_bytes();
+    let (own, is_so, recorded) = service.store.check(|engine| {
+        let exchange = engine.exchange();
+        let recorded = exchange.forgotten().find(|(of, _)| *of == key).map(|(_, record)| record.at);
+        (exchange.own(), exchange.is_forgotten(&key) == is_forgotten, recorded)
+    });
+    let Some(own) = own else { return Err(Fault::conflict("this server exchanges nothing with other servers")) };
+    // Of two changes, the later one counts on every node.
+    let now = service.now().max(recorded.map_or(Time(0), |at| Time(at.0 + 1)));
+    Ok((!is_so).then_some(Event::Forget { now, key, by: own.key, is_forgotten }))
 }

@@ -4,6 +4,7 @@ use bruit_federation::coordinator::peer::PeerState;
 use bruit_protocols::http::PeerStatus;
 
 use super::exposition::{Family, Labels};
+use crate::federation::FORGOTTEN_STATES;
 
 /// Returns all metrics of the configured peers.
 pub(super) fn of(peers: &[PeerStatus]) -> Vec<Family> {
@@ -19,6 +20,8 @@ pub(super) fn of(peers: &[PeerStatus]) -> Vec<Family> {
             |peer| f64::from(matches!(&*peer.state, "up_to_date" | "behind")),
         ),
         states(peers),
+        Family::gauge("bruit_forgetting", "1 while the data of a forgotten server is removed.")
+            .with(f64::from(peers.iter().any(|peer| peer.state == FORGOTTEN_STATES[0]))),
         of(
             Family::gauge(
                 "bruit_peer_silent_seconds",
@@ -74,7 +77,10 @@ fn label(peer: &PeerStatus) -> Labels {
 /// Returns one sample for every state of every peer, so that the set of series never changes.
 fn states(peers: &[PeerStatus]) -> Family {
     let samples = peers.iter().flat_map(|peer| {
-        PeerState::NAMES.iter().map(|state| (label(peer).and("state", state), f64::from(peer.state == *state)))
+        PeerState::NAMES
+            .iter()
+            .chain(&FORGOTTEN_STATES)
+            .map(|state| (label(peer).and("state", state), f64::from(peer.state == *state)))
     });
     Family::gauge(
         "bruit_peer_state",
@@ -101,7 +107,7 @@ mod tests {
         let peer = PeerStatus { name: "anna".into(), state: "behind".into(), ..PeerStatus::default() };
         let text = text(of(&[peer]));
         assert!(text.contains("bruit_peer_state{peer=\"anna\",state=\"behind\"} 1\n"), "{text}");
-        assert_eq!(text.matches("bruit_peer_state{").count(), PeerState::NAMES.len());
+        assert_eq!(text.matches("bruit_peer_state{").count(), PeerState::NAMES.len() + FORGOTTEN_STATES.len());
         assert!(text.contains("bruit_peer_up{peer=\"anna\"} 1\n"));
         assert!(!text.contains("agreed_timestamp"), "unknown values are omitted: {text}");
     }
