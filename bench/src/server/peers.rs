@@ -33,7 +33,7 @@ const RSPAMD_SYNC: Duration = Duration::from_millis(1_600);
 const PATIENCE: Duration = Duration::from_secs(60);
 const REPLY_BYTES_MAX: usize = 256;
 
-/// A comparison with a peer.
+/// A comparison with another program (pyzord or rspamd).
 struct Comparison<'a> {
     name: &'a str,
     kind: &'a dyn Kind,

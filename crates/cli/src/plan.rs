@@ -88,7 +88,8 @@ fn for_layout(what: &str, layout: Layout) -> impl Fn(SizingError) -> String {
     move |error| format!("no plan for {what}, {layout} layout: {error}")
 }
 
-/// Error rates of counts at a threshold.
+/// Error rates of counts: how often an unknown signature reaches the threshold, and how often a known signature's count
+/// is too high.
 struct Bulk {
     threshold: u32,
     /// Natural logarithm of the rate by equation (4), for the classical counting filter.

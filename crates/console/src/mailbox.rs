@@ -11,7 +11,7 @@
 //! skips files that are not an mbox. Its Maildir reader does not limit the length of a message and has no defined
 //! order.
 
-mod gzip;
+mod compression;
 mod mbox;
 mod sources;
 
@@ -130,7 +130,7 @@ fn read(
 
 fn open(source: &Source) -> io::Result<Box<dyn BufRead>> {
     Ok(match source {
-        Source::File { path, .. } => gzip::open(File::open(path)?)?,
+        Source::File { path, .. } => compression::open(File::open(path)?)?,
         _ => Box::new(io::stdin().lock()),
     })
 }

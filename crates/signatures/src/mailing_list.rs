@@ -8,7 +8,7 @@ use crate::message::Fields;
 /// Maximum length of an identifier (RFC 2919, section 2).
 pub const LIST_BYTES_MAX: usize = 255;
 
-/// Maximum number of bytes of the field that are read.
+/// Maximum length of the field in bytes. A longer field is ignored.
 const FIELD_BYTES_MAX: usize = 4 * 1024;
 
 /// Returns the identifier in lower case, if the message has exactly one `List-Id` field and the field is valid.

@@ -8,7 +8,7 @@ use crate::message::Fields;
 /// Maximum length of an address (RFC 5321, 4.5.3.1): 64 bytes before the `@` and 255 after it.
 pub const SENDER_BYTES_MAX: usize = 64 + 1 + 255;
 
-/// Maximum number of bytes of the field that are read.
+/// Maximum length of the field in bytes. A longer field is ignored.
 const FIELD_BYTES_MAX: usize = 4 * 1024;
 
 /// Returns the address in the only `From` field, if it contains exactly one.

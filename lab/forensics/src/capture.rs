@@ -20,7 +20,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod link;
+mod link_types;
 mod pcap;
 mod pcapng;
 #[cfg(test)]
@@ -29,7 +29,7 @@ mod window;
 
 use std::io::{self, Read};
 
-pub use link::Link;
+pub use link_types::Link;
 use window::Window;
 
 /// Maximum length of a frame: libpcap's maximum snapshot length.

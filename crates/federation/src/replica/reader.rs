@@ -181,7 +181,7 @@ fn later<T>(slots: [Result<T, Fault>; 2], number: impl Fn(&T) -> u64) -> Result<
     }
 }
 
-/// Converts a fault of both slots.
+/// Returns the error to report when neither slot is intact.
 fn error(fault: Fault, path: &Path) -> ReplicaError {
     let path = path.to_owned();
     match fault {
