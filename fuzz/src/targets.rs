@@ -13,6 +13,7 @@ mod http_subject;
 mod journal;
 mod map_file;
 mod message;
+mod milter;
 mod pyzor;
 mod razor;
 mod replica;
@@ -40,6 +41,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("journal", journal::fuzz),
     ("map_file", map_file::fuzz),
     ("message", message::fuzz),
+    ("milter", milter::fuzz),
     ("pyzor", pyzor::fuzz),
     ("razor", razor::fuzz),
     ("replica", replica::fuzz),

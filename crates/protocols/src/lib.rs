@@ -1,4 +1,4 @@
-//! Wire protocols of mail clients: decodes requests and encodes replies.
+//! Wire protocols of mail clients and mail servers: decodes requests and encodes replies.
 //!
 //! Each protocol is a module. The modules only decode requests and encode replies, within fixed limits. They use no
 //! sockets, no clock, no accounts and no stored data. Input is checked as strictly as the real clients allow.
@@ -10,6 +10,7 @@
 //! | [`razor`] | Razor 2, TCP: lines of keys and values, batches, blobs |
 //! | [`fuzzy`] | rspamd's fuzzy storage, UDP: packed binary, plain or encrypted |
 //! | [`http`] | our own: JSON over HTTP |
+//! | [`milter`] | milter version 6, TCP and Unix sockets: packed binary, between an MTA and its filters |
 //!
 //! `docs/protocols.md` describes the replies, and the differences from the original servers.
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -18,5 +19,6 @@
 pub mod dcc;
 pub mod fuzzy;
 pub mod http;
+pub mod milter;
 pub mod pyzor;
 pub mod razor;
