@@ -22,6 +22,7 @@ const TABLE: &[Row] = &[
     Row { name: "bruit-federation", uses: Uses::Only(&["bruit-engine", "bruit-store"]) },
     Row { name: "bruit-server", uses: Uses::Above },
     Row { name: "bruit-client", uses: Uses::Only(&["bruit-protocols", "bruit-signatures", "bruit-filters"]) },
+    Row { name: "bruit-milter", uses: Uses::Only(&["bruit-client", "bruit-engine"]) },
     Row { name: "bruit-console", uses: Uses::Only(&["bruit-engine", "bruit-filters"]) },
     Row { name: "bruit-endurance", uses: Uses::Only(&["bruit-client", "bruit-store"]) },
     Row { name: "bruit", uses: Uses::Above },

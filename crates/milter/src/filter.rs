@@ -1,0 +1,275 @@
+//! What happens to a message: traps, one request to the server, the policy.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bruit_client::http::{Checked, SENDER_BYTES_MAX, Subject};
+use bruit_client::{CheckOptions, ClientError, Purpose, Signer};
+
+use crate::config::{Disagreement, Settings};
+use crate::greylist::Greylist;
+use crate::memory::Memory;
+use crate::message::{Draft, FORGED_MAX, Lost};
+use crate::metrics::{Metrics, TrapResult};
+use crate::outcome::{Decision, Outcome, field, refusal};
+use crate::policy::{Action, Class};
+use crate::recipients::Joint;
+use crate::server::{Health, Listings, Remote, Unavailable};
+use crate::spool::{Spool, TrapReport};
+
+/// The settings, with the clients made from them. A reload makes a new one; messages under way keep theirs.
+pub(crate) struct Filter {
+    pub(crate) settings: Settings,
+    pub(crate) shared: Arc<Shared>,
+    remote: Remote,
+    /// The lowest threshold of any recipient, asked for in every check.
+    bulk_threshold: Option<u32>,
+}
+
+/// What outlives a reload.
+pub(crate) struct Shared {
+    pub(crate) metrics: Metrics,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) health: Health,
+    /// Its keys are secret, and new at each start.
+    pub(crate) hasher: RandomState,
+    greylist: Greylist,
+    signing: Gate,
+    listings: Option<Box<dyn Listings>>,
+    spool: Box<dyn Spool>,
+}
+
+impl Shared {
+    pub(crate) fn new(listings: Option<Box<dyn Listings>>, spool: Box<dyn Spool>) -> Self {
+        let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        Self {
+            metrics: Metrics::default(),
+            memory: Arc::default(),
+            health: Health::default(),
+            hasher: RandomState::new(),
+            greylist: Greylist::default(),
+            signing: Gate::new(processors.max(2)),
+            listings,
+            spool,
+        }
+    }
+}
+
+impl Filter {
+    /// Creates the clients.
+    pub(crate) fn new(settings: Settings, shared: Arc<Shared>) -> Result<Self, ClientError> {
+        let remote = Remote::new(&settings)?;
+        let bulk_threshold = settings.rules.bulk_recipients_min();
+        Ok(Self { settings, shared, remote, bulk_threshold })
+    }
+
+    /// Decides what happens to a complete message.
+    pub(crate) fn decide(&self, draft: &Draft) -> Outcome {
+        let metrics = &self.shared.metrics;
+        metrics.forged.add(draft.forged.into());
+        if draft.forged > FORGED_MAX {
+            return Outcome::refuse("550 5.7.1 too many X-Bruit fields");
+        }
+        if let Some(skip) = draft.skip {
+            metrics.skipped(skip);
+            return Outcome::accept(None);
+        }
+        let traps = &self.settings.traps;
+        if draft.recipients.all_traps() || (traps.any && draft.recipients.has_trap()) {
+            self.report(draft);
+        }
+        if draft.recipients.all_traps() {
+            let decision = if traps.discard { Decision::Discard } else { Decision::Accept };
+            return Outcome { decision, ..Outcome::unchecked("trap") };
+        }
+        self.check(draft)
+    }
+
+    /// Reports a message as mail to a trap.
+    fn report(&self, draft: &Draft) {
+        let Ok(bytes) = draft.bytes() else { return self.shared.metrics.trap(TrapResult::Lost) };
+        let Some(subject) = self.sign(Purpose::Claim, bytes) else {
+            return self.shared.metrics.trap(TrapResult::Lost);
+        };
+        let result = match self.shared.health.ask(|| self.remote.report(&subject)) {
+            Ok(claimed) if claimed.accepted > 0 => TrapResult::Accepted,
+            Ok(claimed) => {
+                tracing::debug!(id = draft.queue_id, reason = claimed.reason, "report of a trap listed nothing");
+                TrapResult::NothingListed
+            }
+            Err(_) => self.spool(subject),
+        };
+        self.shared.metrics.trap(result);
+    }
+
+    fn spool(&self, subject: Subject) -> TrapResult {
+        match self.shared.spool.store(&TrapReport { subject }) {
+            Ok(()) => TrapResult::Spooled,
+            Err(error) => {
+                tracing::warn!(%error, "report of a trap lost: the server does not answer");
+                TrapResult::Lost
+            }
+        }
+    }
+
+    fn check(&self, draft: &Draft) -> Outcome {
+        let bytes = match draft.bytes() {
+            Ok(bytes) => bytes,
+            Err(lost) => return self.unchecked(lost.name()),
+        };
+        let Some(subject) = self.sign(Purpose::Check, bytes) else { return self.unchecked(Lost::Busy.name()) };
+        let subject = Subject { sender: sender(&draft.sender), ..subject };
+        let key = format!("{:016x}", draft.identity(&self.shared.hasher));
+        let recipients = draft.recipients.counted();
+        let options =
+            CheckOptions { recipients: (recipients > 0).then_some(recipients), bulk_threshold: self.bulk_threshold };
+        let started = Instant::now();
+        match self.shared.health.ask(|| self.remote.check(&subject, options, &key)) {
+            Ok(checked) => {
+                self.shared.metrics.check(started.elapsed());
+                self.shared.metrics.recipients.add(recipients.into());
+                self.judge(draft, &checked, &subject)
+            }
+            Err(unavailable) => self.without_server(draft, &subject, unavailable),
+        }
+    }
+
+    /// Computes the signatures of a message. Returns `None` if too many other messages are being signed.
+    fn sign(&self, purpose: Purpose, bytes: &[u8]) -> Option<Subject> {
+        let _turn = self.shared.signing.enter(self.settings.server.timeout)?;
+        Some(Signer::new(purpose).subject(bytes))
+    }
+
+    /// Applies the policy to a checked message.
+    fn judge(&self, draft: &Draft, checked: &Checked, subject: &Subject) -> Outcome {
+        if let Some(reason) = &checked.count_reason {
+            self.shared.metrics.uncounted.add(1);
+            tracing::debug!(id = draft.queue_id, reason, "not all recipients counted");
+        }
+        let class = Class::of(checked);
+        let joint = draft.recipients.joint(checked, &self.settings.disagreement);
+        let action = match &joint {
+            Joint::Same(action) => *action,
+            Joint::Tag | Joint::Split(_) => Action::Tag,
+        };
+        if action <= Action::Tag && self.greylists(draft, class, subject) {
+            self.shared.metrics.message(class, Action::Defer);
+            self.shared.metrics.greylisted.add(1);
+            return Outcome::refuse("451 4.7.1 try again later");
+        }
+        self.shared.metrics.message(class, action);
+        tracing::debug!(
+            id = draft.queue_id,
+            verdict = checked.verdict.name(),
+            reason = checked.reason,
+            confidence = checked.confidence,
+            action = action.name(),
+            "checked"
+        );
+        let tagged = Outcome::accept(Some(field(checked)));
+        match (action, joint) {
+            (Action::Reject, _) => self.refuse("550 5.7.1", checked, subject),
+            (Action::Defer, _) => self.refuse("451 4.7.1", checked, subject),
+            (Action::Quarantine, _) => Outcome { hold: true, ..tagged },
+            (Action::Accept, _) => Outcome::accept(None),
+            (Action::Tag, Joint::Split(held)) => self.split(tagged, &held),
+            (Action::Tag, _) => tagged,
+        }
+    }
+
+    fn refuse(&self, codes: &str, checked: &Checked, subject: &Subject) -> Outcome {
+        Outcome::refuse(&format!("{codes} {}", refusal(&self.settings.refusal, checked, subject)))
+    }
+
+    fn split(&self, tagged: Outcome, held: &[&[u8]]) -> Outcome {
+        let Disagreement::Split(address) = &self.settings.disagreement else { return tagged };
+        self.shared.metrics.split.add(1);
+        let remove = held.iter().map(|written| (*written).into()).collect();
+        Outcome { remove, add: Some(address.clone()), ..tagged }
+    }
+
+    /// Returns true if the message is to be deferred because nobody knows it yet and many have received it.
+    fn greylists(&self, draft: &Draft, class: Class, subject: &Subject) -> bool {
+        let Some(settings) = &self.settings.greylist else { return false };
+        if !matches!(class, Class::Unknown | Class::Bulk) {
+            return false;
+        }
+        let value = |scheme: &str| subject.signatures.iter().find(|named| named.scheme == scheme);
+        let text = ["dcc_fuz1", "dcc_body", "exact"].into_iter().find_map(value);
+        let Some(text) = text.map(|named| self.shared.hasher.hash_one(&named.value)) else { return false };
+        let message = draft.identity(&self.shared.hasher);
+        let recipients = draft.recipients.counted();
+        self.shared.greylist.defers(settings, text, message, recipients, Instant::now())
+    }
+
+    /// Answers while the server does not.
+    fn without_server(&self, draft: &Draft, subject: &Subject, reason: Unavailable) -> Outcome {
+        let server = &self.settings.server;
+        let listed = self
+            .shared
+            .listings
+            .as_ref()
+            .zip(server.replica.as_ref())
+            .and_then(|(listings, file)| listings.look_up(file, server.replica_max_age, subject));
+        tracing::debug!(id = draft.queue_id, reason = reason.name(), listed, "not checked by the server");
+        match listed {
+            // The replica has no confidence and one false hit in a hundred, so a hit is no reason to act.
+            Some(true) => self.unchecked("in_replica"),
+            Some(false) => {
+                self.shared.metrics.message(Class::Unknown, Action::Tag);
+                Outcome::accept(Some("unknown; confidence=0; reason=not_in_replica".to_owned()))
+            }
+            None => self.unchecked(reason.name()),
+        }
+    }
+
+    fn unchecked(&self, reason: &str) -> Outcome {
+        self.shared.metrics.unchecked(reason);
+        Outcome::unchecked(reason)
+    }
+}
+
+/// Returns the envelope sender for the server's whitelist of senders, unless it is empty or unusual.
+fn sender(envelope: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(envelope).ok()?;
+    (1..=SENDER_BYTES_MAX).contains(&text.len()).then(|| text.to_owned())
+}
+
+/// A number of threads that may compute at the same time.
+#[derive(Debug)]
+struct Gate {
+    free: Mutex<usize>,
+    is_free: Condvar,
+}
+
+/// A place in a gate, given back on drop.
+struct Turn<'a>(&'a Gate);
+
+impl Gate {
+    const fn new(places: usize) -> Self {
+        Self { free: Mutex::new(places), is_free: Condvar::new() }
+    }
+
+    /// Waits for a place, but not longer than `patience`.
+    fn enter(&self, patience: Duration) -> Option<Turn<'_>> {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.is_free.wait_timeout_while(free, patience, |free| *free == 0);
+        let (mut free, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if *free == 0 {
+            return None;
+        }
+        *free -= 1;
+        Some(Turn(self))
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.is_free.notify_one();
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

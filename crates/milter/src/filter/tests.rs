@@ -1,0 +1,170 @@
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bruit_client::http::{CheckedSignature, Verdict};
+
+use super::*;
+use crate::config::Config;
+use crate::spool::{NoSpool, SpoolError};
+
+/// An address at which nothing listens.
+const NOBODY: &str = "http://127.0.0.1:1";
+
+/// Creates a filter whose server cannot be reached.
+pub(crate) fn filter(text: &str) -> Arc<Filter> {
+    filter_with(text, Shared::new(None, Box::new(NoSpool)))
+}
+
+fn filter_with(text: &str, shared: Shared) -> Arc<Filter> {
+    let mut settings = Config::parse(text).unwrap().settings;
+    settings.server.url = NOBODY.to_owned();
+    Arc::new(Filter::new(settings, Arc::new(shared)).unwrap())
+}
+
+fn draft(filter: &Arc<Filter>, recipients: &[&str]) -> Draft {
+    let mut draft = Draft::new(Arc::clone(filter), b"<a@b.example>", None);
+    recipients.iter().for_each(|recipient| draft.add_recipient(recipient.as_bytes(), false));
+    draft.add_field(b"Subject", b" x", true);
+    draft.add_body(b"Genuine watches at wholesale prices, delivered within seven days to your door.\r\n");
+    draft
+}
+
+fn spam(confidence: u8) -> Checked {
+    let decided = CheckedSignature {
+        scheme: "exact".into(),
+        value: Some("aa".into()),
+        decided: true,
+        ..CheckedSignature::default()
+    };
+    Checked {
+        verdict: Verdict::Spam,
+        reason: "own_reports".into(),
+        confidence,
+        signatures: vec![decided],
+        ..Checked::default()
+    }
+}
+
+fn judged(text: &str, checked: &Checked) -> Outcome {
+    let filter = filter(text);
+    filter.judge(&draft(&filter, &["<c@d.example>"]), checked, &Subject::default())
+}
+
+#[test]
+fn each_action_has_its_answer() {
+    let tag = "spam; confidence=95; reason=own_reports".to_owned();
+    let text = |action: &str| format!("[spam]\naction = \"{action}\"\nconfidence = 90");
+    assert_eq!(judged(&text("tag"), &spam(95)), Outcome::accept(Some(tag.clone())));
+    assert_eq!(judged(&text("accept"), &spam(95)), Outcome::accept(None));
+    let held = judged(&text("quarantine"), &spam(95));
+    assert!(held.hold && held.field == Some(tag));
+    let refused = Decision::Refuse("550 5.7.1 message refused: spam (exact:aa)".into());
+    assert_eq!(judged(&text("reject"), &spam(95)).decision, refused);
+    let deferred = Decision::Refuse("451 4.7.1 message refused: spam (exact:aa)".into());
+    assert_eq!(judged(&text("defer"), &spam(95)).decision, deferred);
+    assert_eq!(judged(&text("reject"), &spam(89)).decision, Decision::Accept);
+}
+
+#[test]
+fn mail_passes_unchecked_if_the_server_cannot_be_reached() {
+    let filter = filter("");
+    let field = |draft: &Draft| filter.decide(draft).field.unwrap();
+    assert_eq!(field(&draft(&filter, &["<c@d.example>"])), "unchecked; reason=unreachable");
+    assert!(filter.shared.health.is_down());
+    let metrics = filter.shared.metrics.text(crate::metrics::State::default());
+    assert!(metrics.contains("bruit_milter_unchecked_total{reason=\"unreachable\"} 1\n"), "{metrics}");
+}
+
+/// A replica with a fixed answer.
+struct Fixed(Option<bool>);
+
+impl Listings for Fixed {
+    fn look_up(&self, file: &Path, max_age: Duration, subject: &Subject) -> Option<bool> {
+        assert_eq!((file, max_age), (Path::new("/r"), Duration::from_secs(60)));
+        assert!(!subject.signatures.is_empty());
+        self.0
+    }
+}
+
+#[test]
+fn a_replica_answers_while_the_server_does_not() {
+    for (found, expected) in [
+        (Some(false), "unknown; confidence=0; reason=not_in_replica"),
+        (Some(true), "unchecked; reason=in_replica"),
+        (None, "unchecked; reason=unreachable"),
+    ] {
+        let text = "[server]\nreplica = \"/r\"\nreplica_max_age = \"60s\"\n[spam]\naction = \"reject\"";
+        let filter = filter_with(text, Shared::new(Some(Box::new(Fixed(found))), Box::new(NoSpool)));
+        let outcome = filter.decide(&draft(&filter, &["<c@d.example>"]));
+        assert_eq!(outcome, Outcome::accept(Some(expected.to_owned())));
+    }
+}
+
+/// A spool that counts reports.
+#[derive(Clone, Default)]
+struct Counted(Arc<AtomicUsize>);
+
+impl Spool for Counted {
+    fn store(&self, report: &TrapReport) -> Result<(), SpoolError> {
+        assert!(report.subject.signatures.iter().all(|named| !named.scheme.starts_with("dcc")), "a claim");
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[test]
+fn mail_to_traps_is_reported_only_if_all_recipients_are_traps_unless_asked_otherwise() {
+    let reports = |more: &str, recipients: &[&str]| {
+        let spool = Counted::default();
+        let text = format!("[traps]\naddresses = [\"trap@d.example\"]\n{more}");
+        let filter = filter_with(&text, Shared::new(None, Box::new(spool.clone())));
+        let outcome = filter.decide(&draft(&filter, recipients));
+        (spool.0.load(Ordering::Relaxed), outcome.decision, outcome.field.unwrap())
+    };
+    let (one, accept) = ("<trap@d.example>", Decision::Accept);
+    assert_eq!(reports("", &[one]), (1, accept.clone(), "unchecked; reason=trap".into()));
+    assert_eq!(reports("action = \"discard\"", &[one]).1, Decision::Discard);
+    assert_eq!(reports("", &[one, "<c@d.example>"]).0, 0);
+    assert_eq!(reports("when = \"any\"", &[one, "<c@d.example>"]).0, 1);
+    assert_eq!(reports("when = \"any\"\naction = \"discard\"", &[one, "<c@d.example>"]).1, accept);
+    assert_eq!(reports("when = \"any\"", &["<c@d.example>"]).0, 0);
+}
+
+#[test]
+fn a_lost_report_is_counted() {
+    let filter = filter("[traps]\naddresses = [\"trap@d.example\"]");
+    filter.decide(&draft(&filter, &["<trap@d.example>"]));
+    let metrics = filter.shared.metrics.text(crate::metrics::State::default());
+    assert!(metrics.contains("bruit_milter_trap_reports_total{result=\"lost\"} 1\n"), "{metrics}");
+}
+
+#[test]
+fn a_message_with_too_many_forged_fields_is_refused() {
+    let filter = filter("");
+    let mut message = draft(&filter, &["<c@d.example>"]);
+    message.forged = FORGED_MAX;
+    assert_eq!(filter.decide(&message).decision, Decision::Accept);
+    message.forged += 1;
+    assert!(matches!(filter.decide(&message).decision, Decision::Refuse(reply) if reply.starts_with("550 ")));
+}
+
+#[test]
+fn unknown_bulk_mail_is_deferred_once_if_greylisting_is_on() {
+    let filter = filter("[greylist]\nrecipients = 2\ndelay = \"0s\"");
+    let subject = Signer::new(Purpose::Check).subject(b"\nsome text\n");
+    let unknown = Checked { reason: "not_reported".into(), ..Checked::default() };
+    let message = draft(&filter, &["<c@d.example>", "<e@d.example>"]);
+    let judge = |checked: &Checked| filter.judge(&message, checked, &subject).decision;
+    assert_eq!(judge(&spam(80)), Decision::Accept, "reported mail is not deferred");
+    assert_eq!(judge(&unknown), Decision::Refuse("451 4.7.1 try again later".into()));
+    assert_eq!(judge(&unknown), Decision::Accept);
+}
+
+#[test]
+fn only_some_threads_sign_at_the_same_time() {
+    let gate = Gate::new(1);
+    let first = gate.enter(Duration::ZERO).unwrap();
+    assert!(gate.enter(Duration::from_millis(1)).is_none());
+    drop(first);
+    assert!(gate.enter(Duration::ZERO).is_some());
+}

@@ -1,0 +1,267 @@
+//! A message as it arrives: the envelope, and the bytes as the client sent them.
+//!
+//! The bytes are those of the delivered message, without the fields that the MTA adds itself (`Received`,
+//! `Return-Path`) and without forged `X-Bruit` fields. Lines end in LF, as in a mailbox. So the signatures are those of
+//! the delivered message, even of malformed mail whose raw bytes are signed.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+
+use crate::filter::Filter;
+use crate::memory::Reservation;
+use crate::recipients::{Recipients, address};
+
+/// Name of the header field with the verdict.
+pub(crate) const FIELD: &str = "X-Bruit";
+
+/// Maximum number of forged fields that are removed. A message with more is refused.
+pub(crate) const FORGED_MAX: u32 = 100;
+
+/// Maximum length of an envelope sender that is kept (RFC 5321).
+const SENDER_BYTES_MAX: usize = 64 + 1 + 255;
+
+/// Maximum length of a queue ID that is kept, for the log.
+const QUEUE_ID_BYTES_MAX: usize = 64;
+
+/// The reason why a message is not checked, although nothing failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Skip {
+    OwnNetwork,
+    Authenticated,
+    Whitelisted,
+    OptedOut,
+}
+
+/// The reason why the bytes of a message are not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Lost {
+    TooLong,
+    Busy,
+}
+
+/// A message that is being received.
+pub(crate) struct Draft {
+    /// The settings and the server for this message: a reload does not change them.
+    pub(crate) filter: Arc<Filter>,
+    /// The envelope sender, without brackets.
+    pub(crate) sender: Vec<u8>,
+    /// The recipients.
+    pub(crate) recipients: Recipients,
+    /// The MTA's name of the message.
+    pub(crate) queue_id: String,
+    /// The reason not to check it.
+    pub(crate) skip: Option<Skip>,
+    /// Number of `X-Bruit` fields.
+    pub(crate) forged: u32,
+    /// The header and the body.
+    bytes: Vec<u8>,
+    lost: Option<Lost>,
+    has_body: bool,
+    memory: Reservation,
+}
+
+impl Skip {
+    pub(crate) const ALL: [Self; 4] = [Self::OwnNetwork, Self::Authenticated, Self::Whitelisted, Self::OptedOut];
+
+    /// Returns the name in metrics.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::OwnNetwork => "own_network",
+            Self::Authenticated => "authenticated",
+            Self::Whitelisted => "whitelisted",
+            Self::OptedOut => "opted_out",
+        }
+    }
+}
+
+impl Draft {
+    /// Starts a message.
+    pub(crate) fn new(filter: Arc<Filter>, sender: &[u8], skip: Option<Skip>) -> Self {
+        let sender = address(sender);
+        let is_listed = filter.settings.whitelist.has_sender(sender);
+        Self {
+            sender: sender.get(..SENDER_BYTES_MAX).unwrap_or(sender).to_vec(),
+            recipients: Recipients::default(),
+            queue_id: String::new(),
+            skip: skip.or_else(|| is_listed.then_some(Skip::Whitelisted)),
+            forged: 0,
+            bytes: Vec::new(),
+            lost: None,
+            has_body: false,
+            memory: Reservation::new(Arc::clone(&filter.shared.memory)),
+            filter,
+        }
+    }
+
+    /// Adds a recipient.
+    pub(crate) fn add_recipient(&mut self, written: &[u8], is_refused: bool) {
+        let filter = &self.filter;
+        self.recipients.add(written, is_refused, &filter.settings, &filter.shared.hasher);
+    }
+
+    /// Notes the MTA's name of the message.
+    pub(crate) fn set_queue_id(&mut self, id: &[u8]) {
+        let id = id.get(..QUEUE_ID_BYTES_MAX).unwrap_or(id);
+        self.queue_id = id.escape_ascii().to_string();
+    }
+
+    /// Adds a header field. The value has its leading space if `keeps_space`; otherwise the MTA has removed one.
+    pub(crate) fn add_field(&mut self, name: &[u8], value: &[u8], keeps_space: bool) {
+        if name.trim_ascii_end().eq_ignore_ascii_case(FIELD.as_bytes()) {
+            self.forged = self.forged.saturating_add(1);
+            return;
+        }
+        if !self.has_room(name.len() + value.len() + 3) {
+            return;
+        }
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(if keeps_space { b":" } else { b": " });
+        self.push_lines(value);
+        self.push_lines(b"\n");
+    }
+
+    /// Adds a piece of the body.
+    ///
+    /// The empty line above the body belongs to it: a message without a body is delivered without that line.
+    pub(crate) fn add_body(&mut self, piece: &[u8]) {
+        if piece.is_empty() || !self.has_room(piece.len() + 1) {
+            return;
+        }
+        if !self.has_body {
+            self.bytes.push(b'\n');
+            self.has_body = true;
+        }
+        self.push_lines(piece);
+    }
+
+    /// Appends bytes with every CRLF made LF, even if a piece ends between the two.
+    fn push_lines(&mut self, piece: &[u8]) {
+        if piece.starts_with(b"\n") && self.bytes.ends_with(b"\r") {
+            self.bytes.pop();
+        }
+        for line in piece.split_inclusive(|byte| *byte == b'\n') {
+            match line.strip_suffix(b"\r\n") {
+                Some(bare) => {
+                    self.bytes.extend_from_slice(bare);
+                    self.bytes.push(b'\n');
+                }
+                None => self.bytes.extend_from_slice(line),
+            }
+        }
+    }
+
+    /// Returns the bytes of the message, or the reason why they were not kept.
+    pub(crate) fn bytes(&self) -> Result<&[u8], Lost> {
+        self.lost.map_or(Ok(&self.bytes), Err)
+    }
+
+    /// Returns a name that a retry of this message has as well: same sender, recipients and bytes. It reveals none of
+    /// them, because the hash has a secret key.
+    pub(crate) fn identity(&self, hasher: &RandomState) -> u64 {
+        hasher.hash_one((&self.sender, self.recipients.hash(), &self.bytes))
+    }
+
+    /// Makes room for more bytes. Returns false if they are not to be kept.
+    fn has_room(&mut self, more: usize) -> bool {
+        if self.lost.is_some() || self.skip.is_some() {
+            return false;
+        }
+        let limits = &self.filter.settings.limits;
+        let needed = (self.bytes.len() + more) as u64;
+        let lost = if needed > limits.message_bytes {
+            Some(Lost::TooLong)
+        } else if !self.memory.grow_to(needed, limits.memory_bytes) {
+            Some(Lost::Busy)
+        } else {
+            None
+        };
+        if lost.is_some() {
+            self.lost = lost;
+            self.bytes = Vec::new();
+            self.memory.release();
+        }
+        self.lost.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::tests::filter;
+
+    fn draft(text: &str) -> Draft {
+        Draft::new(filter(text), b"<a@b.example>", None)
+    }
+
+    #[test]
+    fn a_message_is_rebuilt_as_it_was_sent() {
+        let mut message = draft("");
+        message.add_field(b"Subject", b" one\n\ttwo", true);
+        message.add_field(b"X-Raw", b"\xff\xfe", true);
+        message.add_body(b"line\r\nbare\rcr\r");
+        message.add_body(b"\n.x");
+        assert_eq!(message.bytes().unwrap(), b"Subject: one\n\ttwo\nX-Raw:\xff\xfe\n\nline\nbare\rcr\n.x");
+        let mut without_space = draft("");
+        without_space.add_field(b"Subject", b"one\r\n two", false);
+        without_space.add_body(b"");
+        assert_eq!(without_space.bytes().unwrap(), b"Subject: one\n two\n");
+    }
+
+    #[test]
+    fn forged_fields_are_counted_and_not_signed() {
+        let mut message = draft("");
+        for name in [&b"X-Bruit"[..], b"x-bruit", b"X-BRUIT "] {
+            message.add_field(name, b" ham", true);
+        }
+        message.add_field(b"X-Bruited", b" x", true);
+        assert_eq!((message.forged, message.bytes().unwrap()), (3, &b"X-Bruited: x\n"[..]));
+    }
+
+    #[test]
+    fn long_messages_are_given_up_at_their_bound() {
+        let text = "[limits]\nmessage = \"1KiB\"\nmemory = \"128KiB\"";
+        let mut message = draft(text);
+        message.add_body(&[b'x'; 1022]);
+        assert!(message.bytes().is_ok());
+        message.add_body(b"x");
+        assert_eq!(message.bytes(), Err(Lost::TooLong));
+        message.add_body(b"more");
+        assert_eq!((message.bytes.capacity(), message.memory_used()), (0, 0));
+    }
+
+    #[test]
+    fn all_messages_share_the_memory() {
+        let filter = filter("[limits]\nmessage = \"64KiB\"\nmemory = \"128KiB\"");
+        let mut drafts: Vec<Draft> = (0..3).map(|_| Draft::new(Arc::clone(&filter), b"<>", None)).collect();
+        drafts.iter_mut().for_each(|draft| draft.add_body(b"text"));
+        let lost: Vec<_> = drafts.iter().map(|draft| draft.bytes().err()).collect();
+        assert_eq!(lost, [None, None, Some(Lost::Busy)]);
+        drop(drafts);
+        assert_eq!(filter.shared.memory.used_bytes(), 0);
+    }
+
+    #[test]
+    fn a_retry_has_the_same_identity_and_other_recipients_do_not() {
+        let filter = filter("");
+        let hasher = RandomState::new();
+        let identity = |recipient: &[u8], body: &[u8]| {
+            let mut draft = Draft::new(Arc::clone(&filter), b"<a@b.example>", None);
+            draft.add_recipient(recipient, false);
+            draft.add_body(body);
+            draft.identity(&hasher)
+        };
+        let first = draft("");
+        drop(first);
+        let own = |recipient| identity(recipient, b"text");
+        // The hasher of the recipients belongs to the filter, so all drafts here share it.
+        assert_eq!(own(b"<c@d.example>"), own(b"<c@d.example>"));
+        assert_ne!(own(b"<c@d.example>"), own(b"<e@d.example>"));
+        assert_ne!(identity(b"<c@d.example>", b"text"), identity(b"<c@d.example>", b"other"));
+    }
+
+    impl Draft {
+        fn memory_used(&self) -> u64 {
+            self.filter.shared.memory.used_bytes()
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The recipients of one message, as they arrive. Memory does not grow with their number, except for the addresses that
+//! a split may remove, which are bounded.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+
+use bruit_client::http::Checked;
+
+use crate::config::{Disagreement, Rule, Settings};
+use crate::policy::Action;
+
+/// Maximum number of different rules among the recipients of a message. With more, the recipients disagree.
+const RULES_MAX: usize = 64;
+
+/// Maximum number of recipients of a message that may be split. With more, the message is tagged for everyone.
+pub(crate) const SPLIT_MAX: usize = 1_000;
+
+/// The recipients of a message.
+#[derive(Debug, Default)]
+pub(crate) struct Recipients {
+    /// Recipients that count: accepted by the MTA, not opted out, not a trap.
+    counted: u32,
+    /// Recipients that opted out.
+    off: u32,
+    /// Traps, accepted by the MTA or not.
+    traps: u32,
+    /// The different rules of the counted recipients.
+    rules: Vec<Arc<Rule>>,
+    has_more_rules: bool,
+    /// The counted recipients as the MTA wrote them, with their rules, if messages may be split.
+    named: Vec<(Box<[u8]>, Arc<Rule>)>,
+    /// A sum of hashes: the same recipients in any order have the same.
+    hash: u64,
+}
+
+/// The action for a message.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Joint<'a> {
+    /// All recipients agree.
+    Same(Action),
+    /// Recipients disagree: the message is tagged.
+    Tag,
+    /// These recipients are removed, and the message is tagged for the others.
+    Split(Vec<&'a [u8]>),
+}
+
+impl Recipients {
+    /// Adds a recipient, as the MTA wrote it: in angle brackets or bare. `is_refused` tells that the MTA refused it.
+    pub(crate) fn add(&mut self, written: &[u8], is_refused: bool, settings: &Settings, hasher: &RandomState) {
+        let address = address(written);
+        if settings.traps.addresses.contains(&address.to_ascii_lowercase()) {
+            self.traps = self.traps.saturating_add(1);
+            return;
+        }
+        if is_refused {
+            return;
+        }
+        self.hash = self.hash.wrapping_add(hasher.hash_one(address.to_ascii_lowercase()));
+        let rule = settings.rules.of(address);
+        if **rule == Rule::Off {
+            self.off = self.off.saturating_add(1);
+            return;
+        }
+        self.counted = self.counted.saturating_add(1);
+        self.add_rule(rule);
+        if matches!(settings.disagreement, Disagreement::Split(_)) && self.named.len() <= SPLIT_MAX {
+            self.named.push((written.into(), Arc::clone(rule)));
+        }
+    }
+
+    fn add_rule(&mut self, rule: &Arc<Rule>) {
+        if self.rules.contains(rule) {
+            return;
+        }
+        if self.rules.len() < RULES_MAX { self.rules.push(Arc::clone(rule)) } else { self.has_more_rules = true }
+    }
+
+    /// Returns the number of recipients to count.
+    pub(crate) const fn counted(&self) -> u32 {
+        self.counted
+    }
+
+    /// Returns true if no recipient wants its mail checked.
+    pub(crate) const fn all_opted_out(&self) -> bool {
+        self.counted == 0 && self.off > 0
+    }
+
+    /// Returns true if a recipient is a trap.
+    pub(crate) const fn has_trap(&self) -> bool {
+        self.traps > 0
+    }
+
+    /// Returns true if every recipient is a trap.
+    pub(crate) const fn all_traps(&self) -> bool {
+        self.traps > 0 && self.counted == 0 && self.off == 0
+    }
+
+    /// Returns a hash of the addresses, in any order.
+    pub(crate) const fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// Returns the action for all recipients together.
+    pub(crate) fn joint(&self, checked: &Checked, disagreement: &Disagreement) -> Joint<'_> {
+        let action = |rule: &Arc<Rule>| match **rule {
+            Rule::Off => Action::Accept,
+            Rule::Policy(policy) => policy.action(checked),
+        };
+        let mut actions: Vec<Action> = self.rules.iter().map(action).collect();
+        // Opted-out recipients want the message unchanged. A tag is no reason to split.
+        actions.extend((self.off > 0).then_some(Action::Accept));
+        actions.sort_unstable();
+        actions.dedup();
+        match actions.as_slice() {
+            [] => Joint::Tag,
+            [action] if !self.has_more_rules => Joint::Same(*action),
+            actions => match disagreement {
+                Disagreement::Split(_) if actions.contains(&Action::Quarantine) && self.named.len() <= SPLIT_MAX => {
+                    let held = self.named.iter().filter(|(_, rule)| action(rule) == Action::Quarantine);
+                    Joint::Split(held.map(|(address, _)| &**address).collect())
+                }
+                _ => Joint::Tag,
+            },
+        }
+    }
+}
+
+/// Returns an address without angle brackets.
+pub(crate) fn address(written: &[u8]) -> &[u8] {
+    let bare = written.trim_ascii();
+    bare.strip_prefix(b"<").and_then(|bare| bare.strip_suffix(b">")).unwrap_or(bare)
+}
+
+#[cfg(test)]
+mod tests {
+    use bruit_client::http::Verdict;
+
+    use super::*;
+    use crate::config::Config;
+
+    fn settings(more: &str) -> (tempfile::TempDir, Settings) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rules");
+        std::fs::write(&file, "off@b.example off\nstrict@b.example spam=reject\nheld@b.example spam=quarantine\n")
+            .unwrap();
+        let text = format!("[traps]\naddresses = [\"trap@b.example\"]\n[recipients]\nfile = {file:?}\n{more}");
+        (folder, Config::parse(&text).unwrap().settings)
+    }
+
+    fn of(written: &[&str], settings: &Settings) -> Recipients {
+        let mut recipients = Recipients::default();
+        let hasher = RandomState::new();
+        written.iter().for_each(|written| recipients.add(written.as_bytes(), false, settings, &hasher));
+        recipients
+    }
+
+    fn spam() -> Checked {
+        Checked { verdict: Verdict::Spam, confidence: 99, ..Checked::default() }
+    }
+
+    #[test]
+    fn recipients_are_counted_by_what_they_are() {
+        let (_folder, settings) = settings("");
+        let mixed = of(&["<a@b.example>", "<off@b.example>", "<Trap@B.example>", "c@b.example"], &settings);
+        assert_eq!((mixed.counted(), mixed.has_trap(), mixed.all_traps()), (2, true, false));
+        assert!(of(&["<trap@b.example>"], &settings).all_traps());
+        assert!(of(&["<off@b.example>"], &settings).all_opted_out());
+        let mut refused = of(&["<trap@b.example>"], &settings);
+        refused.add(b"<nobody@b.example>", true, &settings, &RandomState::new());
+        assert!(refused.all_traps(), "a refused recipient does not count");
+        refused.add(b"<trap@b.example>", true, &settings, &RandomState::new());
+        assert_eq!(refused.traps, 2, "a refused trap does");
+    }
+
+    #[test]
+    fn recipients_that_disagree_get_a_tag() {
+        let (_folder, settings) = settings("");
+        let joint = |written: &[&str]| format!("{:?}", of(written, &settings).joint(&spam(), &settings.disagreement));
+        assert_eq!(joint(&["<strict@b.example>"]), "Same(Reject)");
+        assert_eq!(joint(&["<a@b.example>", "<c@b.example>"]), "Same(Tag)");
+        assert_eq!(joint(&["<strict@b.example>", "<a@b.example>"]), "Tag");
+        assert_eq!(joint(&["<strict@b.example>", "<off@b.example>"]), "Tag");
+    }
+
+    #[test]
+    fn a_split_removes_only_those_who_quarantine() {
+        let (_folder, settings) = settings("disagreement = \"split\"\nsplit_to = \"q@b.example\"");
+        let split = of(&["<a@b.example>", "<Held@b.example>", "<strict@b.example>"], &settings);
+        let expected = Joint::Split(vec![b"<Held@b.example>"]);
+        assert_eq!(split.joint(&spam(), &settings.disagreement), expected);
+        let all = of(&["<held@b.example>"], &settings);
+        assert_eq!(all.joint(&spam(), &settings.disagreement), Joint::Same(Action::Quarantine));
+    }
+
+    #[test]
+    fn memory_does_not_grow_with_the_number_of_recipients() {
+        let (_folder, settings) = settings("disagreement = \"split\"\nsplit_to = \"q@b.example\"");
+        let mut recipients = of(&["<held@b.example>"], &settings);
+        let hasher = RandomState::new();
+        for number in 0..100_000 {
+            recipients.add(format!("<r{number}@b.example>").as_bytes(), false, &settings, &hasher);
+        }
+        assert_eq!((recipients.counted(), recipients.rules.len()), (100_001, 2));
+        assert_eq!(recipients.named.len(), SPLIT_MAX + 1);
+        assert_eq!(recipients.joint(&spam(), &settings.disagreement), Joint::Tag, "too many to split");
+    }
+
+    #[test]
+    fn the_hash_does_not_depend_on_the_order() {
+        let (_folder, settings) = settings("");
+        let hasher = RandomState::new();
+        let hash = |written: [&str; 2]| {
+            let mut recipients = Recipients::default();
+            written.iter().for_each(|one| recipients.add(one.as_bytes(), false, &settings, &hasher));
+            recipients.hash()
+        };
+        assert_eq!(hash(["<a@b.example>", "<C@b.example>"]), hash(["c@b.example", "<a@b.example>"]));
+        assert_ne!(hash(["<a@b.example>", "<c@b.example>"]), hash(["<a@b.example>", "<d@b.example>"]));
+    }
+}

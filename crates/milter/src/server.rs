@@ -1,0 +1,230 @@
+//! Requests to the clearinghouse, and outages.
+//!
+//! The first request that fails begins an outage, and the first that succeeds ends it; both are logged once. During an
+//! outage, one message per [`PROBE_INTERVAL`] tries the server, and all others pass at once.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bruit_client::http::{Checked, Claimed, Subject};
+use bruit_client::{CheckOptions, Client, ClientError};
+
+use crate::config::Settings;
+
+/// Time between two attempts to reach the server during an outage.
+pub(crate) const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A request that fails this early is repeated once: the server may have closed an idle connection.
+const RETRY_WITHIN: Duration = Duration::from_millis(100);
+
+/// A local copy of the listings, used while the server does not answer.
+pub trait Listings: Send + Sync {
+    /// Returns true if one of the signatures may be listed, and false if none is. Returns `None` if the copy in `file`
+    /// cannot be used or is older than `max_age`.
+    fn look_up(&self, file: &Path, max_age: Duration, subject: &Subject) -> Option<bool>;
+}
+
+/// The reason why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Unavailable {
+    TimedOut,
+    Unreachable,
+    Refused,
+    Malformed,
+}
+
+/// The state of the server, as seen by all connections.
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    outage: Mutex<Option<Outage>>,
+}
+
+/// A time in which the server does not answer.
+#[derive(Clone, Copy, Debug)]
+struct Outage {
+    since: Instant,
+    next_probe: Instant,
+    reason: Unavailable,
+    /// Messages that passed unchecked.
+    unchecked: u64,
+}
+
+/// The clients for one configuration.
+pub(crate) struct Remote {
+    checks: Client,
+    /// Reports of traps have a token of their own.
+    reports: Client,
+}
+
+impl Unavailable {
+    pub(crate) const ALL: [Self; 4] = [Self::TimedOut, Self::Unreachable, Self::Refused, Self::Malformed];
+
+    /// Returns the name in metrics and header fields.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::TimedOut => "timed_out",
+            Self::Unreachable => "unreachable",
+            Self::Refused => "refused",
+            Self::Malformed => "malformed",
+        }
+    }
+
+    const fn of(error: &ClientError) -> Self {
+        match error {
+            ClientError::TimedOut { .. } => Self::TimedOut,
+            ClientError::Unreachable { .. } => Self::Unreachable,
+            ClientError::Refused { .. } => Self::Refused,
+            _ => Self::Malformed,
+        }
+    }
+}
+
+impl Health {
+    /// Returns true if the server does not answer at present.
+    pub(crate) fn is_down(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    /// Runs a request, unless an outage lasts and another message has just tried.
+    pub(crate) fn ask<T>(&self, request: impl Fn() -> Result<T, ClientError>) -> Result<T, Unavailable> {
+        self.admit(Instant::now())?;
+        let started = Instant::now();
+        let mut answer = request();
+        if matches!(answer, Err(ClientError::Unreachable { .. })) && !self.is_down() && started.elapsed() < RETRY_WITHIN
+        {
+            answer = request();
+        }
+        match answer {
+            Ok(answer) => {
+                self.end(Instant::now());
+                Ok(answer)
+            }
+            // The request is at fault, not the server.
+            Err(ClientError::Refused { problem, server }) if matches!(problem.status, 400 | 413 | 422) => {
+                self.end(Instant::now());
+                tracing::debug!(server, %problem, "request refused");
+                Err(Unavailable::Refused)
+            }
+            Err(error) => {
+                self.fail(&error, Instant::now());
+                Err(Unavailable::of(&error))
+            }
+        }
+    }
+
+    /// Refuses a request during an outage, except one per interval.
+    fn admit(&self, now: Instant) -> Result<(), Unavailable> {
+        let mut state = self.lock();
+        let Some(outage) = state.as_mut() else { return Ok(()) };
+        if now < outage.next_probe {
+            outage.unchecked = outage.unchecked.saturating_add(1);
+            return Err(outage.reason);
+        }
+        outage.next_probe = now + PROBE_INTERVAL;
+        Ok(())
+    }
+
+    fn fail(&self, error: &ClientError, now: Instant) {
+        let mut state = self.lock();
+        let next_probe = now + PROBE_INTERVAL;
+        let reason = Unavailable::of(error);
+        if let Some(outage) = state.as_mut() {
+            *outage = Outage { next_probe, reason, unchecked: outage.unchecked.saturating_add(1), ..*outage };
+            return;
+        }
+        *state = Some(Outage { since: now, next_probe, reason, unchecked: 1 });
+        drop(state);
+        tracing::warn!(%error, "the server does not answer; mail passes unchecked");
+    }
+
+    fn end(&self, now: Instant) {
+        let Some(Outage { since, unchecked, .. }) = self.lock().take() else { return };
+        let seconds = now.saturating_duration_since(since).as_secs();
+        tracing::info!(seconds, unchecked, "the server answers again");
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Outage>> {
+        self.outage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Remote {
+    /// Creates the clients. Nothing is sent yet.
+    pub(crate) fn new(settings: &Settings) -> Result<Self, ClientError> {
+        let server = &settings.server;
+        let trap_token = settings.traps.token.as_ref().or(server.token.as_ref());
+        Ok(Self {
+            checks: Client::new(&server.url, server.token.as_deref(), server.timeout)?,
+            reports: Client::new(&server.url, trap_token.map(String::as_str), server.timeout)?,
+        })
+    }
+
+    /// Checks a message and counts its recipients. Requests with the same key count once.
+    pub(crate) fn check(&self, subject: &Subject, options: CheckOptions, key: &str) -> Result<Checked, ClientError> {
+        self.checks.clone().with_idempotency_key(key)?.check_with(subject, options)
+    }
+
+    /// Reports a message.
+    pub(crate) fn report(&self, subject: &Subject) -> Result<Claimed, ClientError> {
+        self.reports.report(subject)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use bruit_client::http::Problem;
+
+    use super::*;
+
+    fn timed_out() -> ClientError {
+        ClientError::TimedOut { server: "s".into(), timeout: Duration::ZERO }
+    }
+
+    fn refused(status: u16) -> ClientError {
+        ClientError::Refused { server: "s".into(), problem: Problem::new(status, "no", "no") }
+    }
+
+    #[test]
+    fn an_outage_lets_one_message_per_interval_wait() {
+        let health = Health::default();
+        let now = Instant::now();
+        assert_eq!(health.admit(now), Ok(()));
+        health.fail(&timed_out(), now);
+        assert!(health.is_down());
+        assert_eq!(health.admit(now), Err(Unavailable::TimedOut));
+        assert_eq!(health.admit(now + PROBE_INTERVAL), Ok(()));
+        assert_eq!(health.admit(now + PROBE_INTERVAL), Err(Unavailable::TimedOut), "another one tries already");
+        health.end(now + PROBE_INTERVAL);
+        assert_eq!((health.is_down(), health.admit(now + PROBE_INTERVAL)), (false, Ok(())));
+    }
+
+    #[test]
+    fn a_request_that_is_refused_for_its_contents_is_no_outage() {
+        let health = Health::default();
+        assert_eq!(health.ask(|| Err::<(), _>(refused(400))), Err(Unavailable::Refused));
+        assert!(!health.is_down());
+        assert_eq!(health.ask(|| Err::<(), _>(refused(403))), Err(Unavailable::Refused));
+        assert!(health.is_down(), "a wrong token concerns every message");
+    }
+
+    #[test]
+    fn a_connection_that_was_closed_while_idle_is_tried_again_once() {
+        let health = Health::default();
+        let tries = Cell::new(0);
+        let request = || {
+            tries.set(tries.get() + 1);
+            let gone = ClientError::Unreachable { server: "s".into(), cause: "closed".into() };
+            if tries.get() == 1 { Err(gone) } else { Ok(()) }
+        };
+        assert_eq!((health.ask(request), tries.get(), health.is_down()), (Ok(()), 2, false));
+        let tries = Cell::new(0);
+        let request = || {
+            tries.set(tries.get() + 1);
+            Err::<(), _>(timed_out())
+        };
+        assert_eq!((health.ask(request), tries.get()), (Err(Unavailable::TimedOut), 1));
+    }
+}

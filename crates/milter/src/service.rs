@@ -1,0 +1,255 @@
+//! The running milter: listeners, connections, reload and stop.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bruit_client::ClientError;
+
+use crate::config::{Address, Config};
+use crate::connection::{self, ConnectionError, Socket};
+use crate::filter::{Filter, Shared};
+use crate::listener::{Listener, wake};
+use crate::metrics::{Endpoint, State};
+use crate::server::Listings;
+use crate::session::{CurrentFilter, Session};
+use crate::spool::{NoSpool, Spool};
+
+/// Delay after a failure to accept a connection: the system has run out of something.
+const SHORTAGE: Duration = Duration::from_millis(100);
+
+/// Interval at which a stopping milter looks at its connections.
+const GLANCE: Duration = Duration::from_millis(10);
+
+/// Minimum time between two log lines about connections that were refused or cut off.
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the program provides besides the configuration.
+#[derive(Default)]
+pub struct Parts {
+    /// Reads replicas.
+    pub listings: Option<Box<dyn Listings>>,
+    /// Stores reports that could not be sent.
+    pub spool: Option<Box<dyn Spool>>,
+}
+
+/// The reason why a milter cannot start or reload.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// An address cannot be used.
+    #[error("failed to listen on {address}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
+    /// A thread cannot be started.
+    #[error("failed to start a thread")]
+    Thread(#[source] io::Error),
+    /// The client cannot be created.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
+
+/// A running milter.
+pub struct Milter {
+    service: Arc<Service>,
+    listening: Vec<Address>,
+    endpoint: Option<Endpoint>,
+}
+
+/// What all threads share.
+struct Service {
+    filter: RwLock<Arc<Filter>>,
+    shared: Arc<Shared>,
+    is_stopping: AtomicBool,
+    open: AtomicUsize,
+    last_complaint: Mutex<Option<Instant>>,
+}
+
+impl Milter {
+    /// Starts the listeners.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn start(config: &Config, parts: Parts) -> Result<Self, StartError> {
+        let shared = Arc::new(Shared::new(parts.listings, parts.spool.unwrap_or_else(|| Box::new(NoSpool))));
+        let filter = Filter::new(config.settings.clone(), Arc::clone(&shared))?;
+        let service = Arc::new(Service {
+            filter: RwLock::new(Arc::new(filter)),
+            shared,
+            is_stopping: AtomicBool::new(false),
+            open: AtomicUsize::new(0),
+            last_complaint: Mutex::new(None),
+        });
+        let bind = |address: &Address| Listener::bind(address).map_err(|source| listen_error(address, source));
+        let bound = config.listen.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
+        let endpoint = config.metrics.map(|address| start_endpoint(address, &service)).transpose()?;
+        let mut listening = Vec::new();
+        for (listener, address) in bound {
+            let service = Arc::clone(&service);
+            let run = move || service.accept_all(&listener);
+            thread::Builder::new().name("listener".to_owned()).spawn(run).map_err(StartError::Thread)?;
+            listening.push(address);
+        }
+        Ok(Self { service, listening, endpoint })
+    }
+
+    /// Returns the addresses, with their ports.
+    #[must_use]
+    pub fn listening(&self) -> &[Address] {
+        &self.listening
+    }
+
+    /// Returns the address of the metrics.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.endpoint.as_ref().map(Endpoint::address)
+    }
+
+    /// Returns the metrics as text.
+    #[must_use]
+    pub fn metrics(&self) -> String {
+        self.service.metrics()
+    }
+
+    /// Applies new settings to the messages that begin from now on. Listeners stay as they are.
+    ///
+    /// # Errors
+    /// [`StartError`], with the old settings in force.
+    pub fn reload(&self, config: &Config) -> Result<(), StartError> {
+        let filter = Filter::new(config.settings.clone(), Arc::clone(&self.service.shared))?;
+        *self.service.filter.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(filter);
+        Ok(())
+    }
+
+    /// Stops: accepts no more connections, closes idle ones, and waits for the messages under way. Returns the number
+    /// of connections that had to be abandoned.
+    #[must_use]
+    pub fn stop(self) -> usize {
+        let service = &self.service;
+        service.is_stopping.store(true, Ordering::Release);
+        self.listening.iter().for_each(wake);
+        let deadline = Instant::now() + service.current().settings.limits.stop;
+        while service.open.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
+            thread::sleep(GLANCE);
+        }
+        if let Some(endpoint) = &self.endpoint {
+            endpoint.stop();
+        }
+        for address in &self.listening {
+            if let Address::Unix(socket) = address {
+                // Another program may have removed it.
+                let _ = std::fs::remove_file(&socket.path);
+            }
+        }
+        service.open.load(Ordering::Acquire)
+    }
+}
+
+fn listen_error(address: &Address, source: io::Error) -> StartError {
+    StartError::Listen { address: address.to_string(), source }
+}
+
+fn start_endpoint(address: SocketAddr, service: &Arc<Service>) -> Result<Endpoint, StartError> {
+    let shown = Arc::clone(service);
+    let failed = |source| StartError::Listen { address: address.to_string(), source };
+    Endpoint::start(address, move || shown.metrics()).map_err(failed)
+}
+
+impl Service {
+    fn current(&self) -> Arc<Filter> {
+        Arc::clone(&self.filter.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn metrics(&self) -> String {
+        let Shared { metrics, memory, health, .. } = &*self.shared;
+        metrics.text(State {
+            connections_open: self.open.load(Ordering::Relaxed),
+            message_bytes: memory.used_bytes(),
+            is_server_up: !health.is_down(),
+        })
+    }
+
+    /// Accepts connections until the milter stops.
+    fn accept_all(self: &Arc<Self>, listener: &Listener) {
+        loop {
+            let accepted = listener.accept();
+            if self.is_stopping.load(Ordering::Acquire) {
+                return;
+            }
+            match accepted {
+                Ok(socket) => self.start_connection(socket),
+                Err(error) => {
+                    self.complain(|| tracing::warn!(%error, "failed to accept a connection"));
+                    thread::sleep(SHORTAGE);
+                }
+            }
+        }
+    }
+
+    /// Starts a thread for a connection. Beyond the limit, the connection is closed, and the MTA does what it does if a
+    /// milter is away.
+    fn start_connection(self: &Arc<Self>, socket: Socket) {
+        let metrics = &self.shared.metrics;
+        metrics.connections.add(1);
+        let limits = self.current().settings.limits;
+        let before = self.open.fetch_add(1, Ordering::AcqRel);
+        let place = Place(Arc::clone(self));
+        if before >= limits.connections {
+            metrics.refused_connections.add(1);
+            self.complain(|| tracing::warn!(connections = before, "too many connections; refused one"));
+            return;
+        }
+        let service = Arc::clone(self);
+        let run = move || {
+            let _place = place;
+            let current: Arc<CurrentFilter> = {
+                let service = Arc::clone(&service);
+                Arc::new(move || service.current())
+            };
+            if let Err(error) = connection::serve(socket, Session::new(current), limits, &service.is_stopping) {
+                service.note(&error);
+            }
+        };
+        if let Err(error) = thread::Builder::new().name("connection".to_owned()).spawn(run) {
+            metrics.refused_connections.add(1);
+            self.complain(|| tracing::warn!(%error, "failed to start a thread; refused a connection"));
+        }
+    }
+
+    fn note(&self, error: &ConnectionError) {
+        match error.cut_off() {
+            None => tracing::debug!(%error, "connection lost"),
+            Some(reason) => {
+                self.shared.metrics.cut_off(reason);
+                self.complain(|| tracing::warn!(%error, "connection closed"));
+            }
+        }
+    }
+
+    /// Logs something that an MTA may cause at any rate. The metrics count all of them.
+    fn complain(&self, log: impl FnOnce()) {
+        let mut last = self.last_complaint.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if last.is_none_or(|last| now.duration_since(last) >= LOG_INTERVAL) {
+            *last = Some(now);
+            log();
+        }
+    }
+}
+
+/// A connection's place among the open ones, given back on drop.
+struct Place(Arc<Service>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::AcqRel);
+    }
+}
