@@ -93,6 +93,12 @@ const PACKAGES: &[Package] = &[
         reason: "checks our metrics and alert rules",
     },
     Package {
+        name: "postfix",
+        program: "postfix",
+        stage: Stage::Nextest,
+        reason: "its mail passes through our milter",
+    },
+    Package {
         name: "spamassassin",
         program: "spamassassin",
         stage: Stage::Nextest,

@@ -5,7 +5,7 @@
 //! queries the server only about messages that the replica cannot rule out.
 
 mod header;
-mod local;
+pub(crate) mod local;
 
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-use bruit_client::http::{Evidence, Explained, ExplainedSignature, Outline, Subject};
+use bruit_client::http::{Evidence, Explained, ExplainedSignature, NamedSignature, Outline, Subject};
 use bruit_client::{ClientError, Purpose, Signer};
 use bruit_engine::time::Time;
 
@@ -11,6 +11,7 @@ use crate::check::CHECK_TIMEOUT;
 use crate::remote::{Messages, Place, Server, for_each_answer, json_line, limit_words, words};
 use bruit_console::Failure;
 use bruit_console::date::date;
+use bruit_console::failure::bad_input;
 use bruit_console::quantity::{counted, grouped};
 use bruit_console::terminal::{coloured_verdict, complain, printable};
 
@@ -24,7 +25,8 @@ Exit codes:
 
 Examples:
   bruit explain message.eml
-  bruit explain --scheme pyzor --json < message | jq '.signatures[].evidence'";
+  bruit explain --scheme pyzor --json < message | jq '.signatures[].evidence'
+  bruit explain --signature exact:189c39547f214f4c...    the signature in a refusal of 'bruit milter'";
 
 /// Arguments of `bruit explain`.
 #[derive(Debug, clap::Args)]
@@ -32,6 +34,10 @@ Examples:
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
     messages: Messages,
+
+    /// Explain this signature instead of a message, for example one from the text of a refusal
+    #[arg(long, value_name = "SCHEME:VALUE", value_parser = parse_signature, conflicts_with_all = ["files", "no_sender"])]
+    signature: Option<NamedSignature>,
 
     /// Do not send the sender's address
     #[arg(long)]
@@ -55,6 +61,13 @@ pub(crate) fn run(arguments: &ExplainArgs, output: &mut impl Write) -> Result<Ex
         client.explain(&subject)
     };
     let mut output = BufWriter::new(output);
+    if let Some(signature) = &arguments.signature {
+        let subject = Subject { signatures: vec![signature.clone()], ..Subject::default() };
+        let explained = client.explain(&subject).map_err(bad_input)?;
+        print(arguments, &Place::unnamed(), &Ok(explained), &mut output)?;
+        output.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut is_answered = true;
     let was_all_read = for_each_answer(&arguments.messages.input, ask, |place, answer, bar| {
         if let Err(error) = &answer {
@@ -65,6 +78,14 @@ pub(crate) fn run(arguments: &ExplainArgs, output: &mut impl Write) -> Result<Ex
     })?;
     output.flush()?;
     Ok(if is_answered && was_all_read { ExitCode::SUCCESS } else { ExitCode::from(2) })
+}
+
+/// Parses a signature after the name of its scheme.
+fn parse_signature(text: &str) -> Result<NamedSignature, String> {
+    let (scheme, value) = text.split_once(':').ok_or("expected SCHEME:VALUE, such as exact:189c39...")?;
+    let named = NamedSignature { scheme: scheme.to_owned(), value: value.to_owned(), piece: None };
+    named.signature().map_err(|error| error.to_string())?;
+    Ok(named)
 }
 
 fn print(arguments: &ExplainArgs, place: &Place, answer: &Answer, output: &mut impl Write) -> io::Result<()> {

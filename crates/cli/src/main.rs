@@ -9,6 +9,7 @@ mod explain;
 mod filter;
 mod keys;
 mod learn;
+mod milter;
 mod peers;
 mod plan;
 mod remote;
@@ -65,6 +66,8 @@ enum Verb {
     Filter(filter::FilterArgs),
     /// Run the server for Razor, DCC, Pyzor, rspamd and HTTP clients
     Serve(serve::ServeArgs),
+    /// Run the mail filter for Postfix and Sendmail
+    Milter(milter::MilterArgs),
     /// Keep a local copy of a server's listings, for checks without network access
     Replica(replica::ReplicaArgs),
     /// Print the signatures of messages
@@ -81,7 +84,7 @@ enum Verb {
 
 /// Verbs, grouped by purpose, in the order in which the help lists them.
 const GROUPS: [Group; 5] = [
-    ("Server", &["serve", "replica", "store"]),
+    ("Server", &["serve", "milter", "replica", "store"]),
     ("Mail", &["check", "report", "revoke", "learn", "count", "explain", "sign"]),
     ("Administration", &["stats", "peers", "accounts", "whitelist", "keys"]),
     ("Filters", &["filter", "plan"]),
@@ -123,6 +126,7 @@ fn run(arguments: BruitArgs) -> Result<ExitCode, Failure> {
         Verb::Plan(arguments) => plan::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Filter(arguments) => filter::run(&arguments, output),
         Verb::Serve(arguments) => serve::run(&arguments, output),
+        Verb::Milter(arguments) => milter::run(&arguments, output),
         Verb::Replica(arguments) => replica::run(&arguments, output),
         Verb::Sign(arguments) => sign::run(&arguments, output),
         Verb::Store(arguments) => store::run(&arguments, output),

@@ -69,11 +69,22 @@ pub(crate) struct ServeArgs {
 
 /// Log format.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Format {
+pub(crate) enum Format {
     /// Plain text
     Text,
     /// One JSON object per line
     Json,
+}
+
+impl Format {
+    /// Starts the log on standard error.
+    pub(crate) fn start(self, filter: EnvFilter) {
+        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(false);
+        match self {
+            Self::Text => log.init(),
+            Self::Json => log.json().init(),
+        }
+    }
 }
 
 /// Options that select the data directory.
@@ -148,11 +159,10 @@ impl ServeArgs {
         };
         let filter = EnvFilter::try_new(level);
         let filter = filter.map_err(|error| Failure::BadInput(format!("{setting} {level:?}: {error}")))?;
-        let format = match self.log_format {
-            Some(Format::Text) => LogFormat::Text,
-            Some(Format::Json) => LogFormat::Json,
-            None => config.log.format,
-        };
+        let format = self.log_format.unwrap_or(match config.log.format {
+            LogFormat::Text => Format::Text,
+            LogFormat::Json => Format::Json,
+        });
         Ok(Log { filter, format })
     }
 }
@@ -167,7 +177,7 @@ pub(crate) fn run(arguments: &ServeArgs, output: &mut impl Write) -> Result<Exit
         writeln!(output, "the configuration is valid")?;
         return Ok(ExitCode::SUCCESS);
     }
-    log.start();
+    log.format.start(log.filter);
     log_warnings(&arguments.warnings(&config));
     let directory = arguments.place.of(&config)?;
     let server = start(&config, &directory)?;
@@ -197,17 +207,7 @@ fn read(file: Option<&Path>) -> Result<Config, Failure> {
 /// Log filter and format.
 struct Log {
     filter: EnvFilter,
-    format: LogFormat,
-}
-
-impl Log {
-    fn start(self) {
-        let log = tracing_subscriber::fmt().with_env_filter(self.filter).with_writer(io::stderr).with_ansi(false);
-        match self.format {
-            LogFormat::Text => log.init(),
-            LogFormat::Json => log.json().init(),
-        }
-    }
+    format: Format,
 }
 
 fn log_warnings(warnings: &[Warning]) {
@@ -294,7 +294,7 @@ fn stop(server: Server) -> Result<ExitCode, Failure> {
 }
 
 /// Notifies systemd, if it started the server.
-fn notify(states: &[NotifyState<'_>]) {
+pub(crate) fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::warn!(%error, "failed to notify the service manager");
     }

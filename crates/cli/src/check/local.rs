@@ -21,7 +21,7 @@ use bruit_console::terminal::complain;
 const REASON: &str = "not_in_replica";
 
 /// An open replica, and its maximum age.
-pub(super) struct Local {
+pub(crate) struct Local {
     replica: Replica,
     stale_after: Duration,
 }
@@ -60,6 +60,21 @@ impl Local {
                 None
             }
         }
+    }
+
+    /// Opens a replica file. An unusable replica is reported in the log.
+    pub(crate) fn open_quietly(path: &Path, stale_after: Duration) -> Option<Self> {
+        let replica = Replica::open(path);
+        let replica = replica.inspect_err(|error| {
+            tracing::debug!(error = error as &dyn std::error::Error, "replica cannot be used");
+        });
+        replica.ok().map(|replica| Self { replica, stale_after })
+    }
+
+    /// Returns true if a signature of the message may be listed. Returns `None` if the replica is stale or cannot
+    /// answer.
+    pub(crate) fn find(&self, subject: &Subject) -> Option<bool> {
+        self.note(subject).filter(|note| !note.is_stale).map(|note| note.is_hit)
     }
 
     /// Looks a message up. Returns `None` if the replica cannot answer.

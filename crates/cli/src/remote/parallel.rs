@@ -45,6 +45,11 @@ impl Place {
         Self { file: file.to_owned(), number, is_named }
     }
 
+    /// Returns the place of input that is not a file.
+    pub(crate) fn unnamed() -> Self {
+        Self { file: PathBuf::from(STANDARD_INPUT), number: None, is_named: false }
+    }
+
     /// Returns the prefix of an answer: the file name, if a path was given.
     pub(crate) fn prefix(&self) -> String {
         match (self.is_named, self.number) {

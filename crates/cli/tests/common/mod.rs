@@ -4,8 +4,11 @@
 
 pub(crate) mod bank;
 mod clients;
+pub(crate) mod milter;
+pub(crate) mod postfix;
 mod program;
 mod server;
+pub(crate) mod smtp;
 pub(crate) mod wire;
 
 use std::fs;
