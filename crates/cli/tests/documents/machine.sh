@@ -55,6 +55,20 @@ case $words in
 ' replica '*)
     timeout --foreground --preserve-status --signal INT 2 /mnt/program "$@"
     exit ;;
+' milter '*)
+    # A milter runs in the background and replaces an earlier one.
+    if read -r before < /mnt/milter.pid; then
+        kill "$before" && while kill -0 "$before"; do sleep 0.02; done
+    fi 2> /dev/null
+    : > /mnt/milter.greeting
+    /mnt/program "$@" >> /mnt/milter.greeting 2>> /mnt/results/server.log < /dev/null &
+    echo $! > /mnt/milter.pid
+    until grep -qx ready /mnt/milter.greeting; do
+        kill -0 $! || { tail -n 1 /mnt/results/server.log >&2; exit 1; }
+        sleep 0.02
+    done
+    cat /mnt/milter.greeting
+    exit ;;
 ' serve '*) ;;
 *) exec /mnt/program "$@" ;;
 esac
