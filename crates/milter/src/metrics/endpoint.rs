@@ -108,10 +108,12 @@ mod tests {
         let endpoint = Endpoint::start(SocketAddr::from(([127, 0, 0, 1], 0)), || "a 1\n".to_owned()).unwrap();
         assert!(get(endpoint.address(), "/metrics").ends_with("\r\n\r\na 1\n"));
         assert!(get(endpoint.address(), "/").starts_with("HTTP/1.1 404"));
-        // A client that sends too much is cut off, and the next one is served.
+        // A client that sends too much is cut off before its time is over, and the next one is served.
+        let start = Instant::now();
         let mut stream = TcpStream::connect(endpoint.address()).unwrap();
         let _ = stream.write_all(&vec![b'x'; 2 * REQUEST_BYTES_MAX]);
         let _ = stream.read(&mut [0; 16]);
+        assert!(start.elapsed() < REQUEST_TIME_MAX);
         assert!(get(endpoint.address(), "/metrics").contains("200 OK"));
         endpoint.stop();
     }

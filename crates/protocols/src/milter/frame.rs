@@ -163,6 +163,7 @@ mod tests {
         let mut decoder = Decoder::default();
         decoder.receive(&[0, 0, 0, 0, 0, 0, 0, 1, b'Q']);
         assert_eq!(decoder.next_command(), Err(FrameError::Empty));
+        assert_eq!(decoder.next_command(), Err(FrameError::Empty));
     }
 
     #[test]
