@@ -161,11 +161,10 @@ fn commands_out_of_order_end_the_connection() {
 fn a_second_session_on_a_connection_has_its_own_client() {
     let mut peer = Peer6::open("");
     peer.send(|out| mta::write_connection(out, "mx", "127.0.0.1")).unwrap();
-    let answers = peer.send(|out| {
-        mta::write_command(out, b'K', &[]);
-        mta::write_connection(out, "mx", "192.0.2.1");
-    });
-    assert_eq!(answers.unwrap(), [Answer::Continue]);
+    assert!(peer.session.client.is_some());
+    assert_eq!(peer.send(|out| mta::write_command(out, b'K', &[])).unwrap(), []);
+    assert!(peer.session.client.is_none() && peer.session.is_idle());
+    assert_eq!(peer.send(|out| mta::write_connection(out, "mx", "192.0.2.1")).unwrap(), [Answer::Continue]);
 }
 
 #[test]
