@@ -83,11 +83,9 @@ pub(crate) fn run(arguments: &MilterArgs, output: &mut impl Write) -> Result<Exi
     let milter = Milter::start(&config, parts).map_err(|error| Failure::Other(error.into()))?;
     announce(&milter, &config, output)?;
     notify(&[NotifyState::Ready]);
-    loop {
-        match signals.next_signal().context("failed to wait for signals").map_err(Failure::Other)? {
-            Signal::Reload => reload(&milter, arguments),
-            Signal::Stop => break,
-        }
+    let next = || signals.next_signal().context("failed to wait for signals").map_err(Failure::Other);
+    while next()? == Signal::Reload {
+        reload(&milter, arguments);
     }
     notify(&[NotifyState::Stopping]);
     tracing::info!("stopping");
