@@ -189,9 +189,10 @@ fn compare_views(network: &Network) -> Result<(), String> {
                 continue;
             }
             let view = link.receiver.view(other.key.public().as_bytes(), &node.engine, moment);
-            // Segments may have been lost with the only disk that had them.
-            let may_lack = !network.dead().is_empty() && matches!(view.state, PeerState::Behind { .. });
-            if !may_lack && !matches!(view.state, PeerState::UpToDate | PeerState::ClockDiffers { .. }) {
+            // Segments may have been lost with the only disk that had them, or belong to a generation that is over here.
+            let is_heard =
+                matches!(view.state, PeerState::UpToDate | PeerState::Behind { .. } | PeerState::ClockDiffers { .. });
+            if !is_heard {
                 return Err(format!("node {number}: the link {:?} shows {}", link.end, view.state));
             }
         }
