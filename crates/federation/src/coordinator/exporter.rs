@@ -352,7 +352,8 @@ impl Exporter {
     }
 
     fn fail(&mut self, error: String, moment: Moment) {
-        let since = self.failing.as_ref().map_or(self.is_checked.then_some(moment.uptime), |failing| failing.since);
+        let first = self.is_checked.then_some(moment.uptime);
+        let since = self.failing.as_ref().map_or(first, |failing| failing.since);
         self.failing = Some(Failing { since, error });
         self.skip_to_end();
     }

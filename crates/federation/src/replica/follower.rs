@@ -48,7 +48,7 @@ impl Round {
             return None;
         }
         match (self.rejected.last(), self.accepted) {
-            (Some(rejected), _) => Some(NothingTaken::Refused(rejected.clone())),
+            (Some(rejected), _) => Some(NothingTaken::Refused(*rejected)),
             (None, 0) if self.offered == 0 => Some(NothingTaken::Empty),
             (None, 0) => Some(NothingTaken::OtherKeys { offered: self.offered }),
             (None, _) => None,

@@ -331,7 +331,7 @@ impl Server {
                 ExportRequest::Release { own, chains } => self.shelf.release(own, &chains, moment.now),
                 ExportRequest::Tidy(live) => self.exporter.tidied(self.shelf.tidy(&live), moment),
             }
-            if let Some(error) = self.exporter.log_error().or(self.exporter.other_error()) {
+            if let Some(error) = self.exporter.log_error().or_else(|| self.exporter.other_error()) {
                 self.fault.get_or_insert_with(|| format!("the exporter fails: {error}"));
             }
         }

@@ -41,7 +41,7 @@ impl Reader {
         }
         let epochs = Epochs::of(engine.realm());
         let receiver = Receiver::new("origin", engine.realm().id(), epochs, Retry::LINK);
-        let (known, origin) = (Arc::new(Known::new([(key.clone(), Relation::Cluster)])), *key.as_bytes());
+        let (known, origin) = (Arc::new(Known::new([(key, Relation::Cluster)])), *key.as_bytes());
         Self { engine, receiver, known, origin, began: Instant::now() }
     }
 
