@@ -45,7 +45,7 @@ fn run_all(seeds: impl Iterator<Item = u64>) -> Summary {
 #[test]
 fn healed_networks_agree_and_count_everything_once() {
     if let Some(seeds) = chosen() {
-        println!("{:?}", run_all(seeds));
+        eprintln!("{:?}", run_all(seeds));
         return;
     }
     let all = run_all(FIXED);
@@ -63,6 +63,6 @@ fn new_networks_agree_and_count_everything_once() {
         return;
     }
     let (first, began) = (RandomState::new().hash_one("seed") >> 16, Instant::now());
-    println!("seeds from {first} on");
+    eprintln!("seeds from {first} on");
     run_all((first..).take_while(|_| began.elapsed() < FRESH_TIME));
 }
