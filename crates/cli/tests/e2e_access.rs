@@ -203,7 +203,7 @@ fn at_the_unix_socket_the_kernel_says_who_asks() {
     let report = ["-H", "Content-Type: message/rfc822", "--data-binary", &mail, "http://localhost/v1/report"];
     assert_eq!(as_user(as_root(NOBODY), &report), 200, "{}", server.said());
     assert_eq!(as_user(NOBODY, &["http://localhost/v1/stats"]), 403);
-    assert!(server.said().contains("user 65534 of this machine"), "{}", server.said());
+    assert!(server.said().contains("user 65534 on this machine"), "{}", server.said());
     assert_eq!(as_user(0, &["http://localhost/v1/stats"]), 200);
     // The clients of a proxy in front of the socket must not get the proxy's rights.
     for marked in [&["--http1.0"][..], &["-H", "X-Forwarded-For: 192.0.2.1"], &["-H", "Via: 1.1 proxy"]] {
