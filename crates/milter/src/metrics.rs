@@ -250,4 +250,16 @@ mod tests {
         let is_one = |line: &&&str| line.ends_with(" 1") || line.ends_with(" 1.000001");
         assert_eq!(values.iter().filter(is_one).count(), values.len(), "{text}");
     }
+
+    #[test]
+    fn the_pages_name_existing_metrics() {
+        let text = Metrics::default().text(State { connections_open: 0, message_bytes: 0, is_server_up: true });
+        let is_part = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+        for page in ["postfix", "sendmail", "traps"] {
+            let path = format!("{}/../../docs/operators/{page}.md", env!("CARGO_MANIFEST_DIR"));
+            let page = std::fs::read_to_string(path).unwrap();
+            let names = page.split(|letter| !is_part(letter)).filter(|word| word.starts_with("bruit_milter_"));
+            names.for_each(|name| assert!(text.contains(&format!("# TYPE {name} ")), "there is no metric {name}"));
+        }
+    }
 }
