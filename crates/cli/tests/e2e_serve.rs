@@ -84,7 +84,7 @@ fn a_budget_that_grows_beyond_the_memory_is_refused_and_the_store_stays_as_it_wa
     folder.write("bruit.toml", format!("data = {data:?}\nmemory = \"16GiB\"\n"));
     let answer = limited(4 << 30, &["serve", "--log", "error", "--config", config.to_str().unwrap()]);
     assert_eq!((answer.code, answer.complaints.lines().count()), (Some(1), 1), "{answer:?}");
-    assert!(answer.complaints.contains("not changed") && answer.complaints.contains("16 GiB budget"), "{answer:?}");
+    assert!(answer.complaints.contains("not changed") && answer.complaints.contains("(budget: 16 GiB)"), "{answer:?}");
     let mut server = Server::start(&folder, "");
     assert!(server.terminate().success());
 }

@@ -136,7 +136,7 @@ fn a_directory_of_another_realm_is_refused() {
     command.args(["serve", "--log", "error", "--config", text(&second.path("bruit.toml")), "--realm", text(&realm)]);
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("another realm"), "{said}");
+    assert!(!output.status.success() && said.contains("a different realm"), "{said}");
 }
 
 #[test]

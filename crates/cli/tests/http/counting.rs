@@ -159,7 +159,9 @@ fn what_cannot_be_counted_is_refused_by_name() {
     }
     let body = |byte: &str| json!({"scheme": "dcc_body", "value": byte.repeat(16)});
     let pyzor = json!({"scheme": "pyzor", "value": "00".repeat(20)});
-    for (signatures, named) in [(json!([body("01"), body("02")]), "has more"), (json!([pyzor]), "has neither")] {
+    for (signatures, named) in
+        [(json!([body("01"), body("02")]), "contains more"), (json!([pyzor]), "contains neither")]
+    {
         let answer = connection.send("POST", "/v1/count", &json!({"signatures": signatures}));
         assert_eq!(answer.status, 400, "{}", answer.json());
         assert!(answer.json()["detail"].as_str().unwrap().contains(named), "{}", answer.json());
