@@ -82,7 +82,9 @@ pub fn run(seed: u64) -> Result<Summary, Failure> {
     let run = panic::catch_unwind(|| {
         let mut network = network::Network::new(seed);
         network.live();
-        network.heal().and_then(|()| network.compare()).map(|()| network.summary())
+        let result = network.heal().and_then(|()| network.compare());
+        let summary = network.summary();
+        result.map(|()| summary.clone()).map_err(|what| format!("{what}; {summary:?}"))
     });
     run.unwrap_or_else(|_| Err("it panicked".to_owned())).map_err(|what| Failure { seed, what })
 }

@@ -12,9 +12,9 @@ use std::io;
 use std::time::Duration;
 
 use bruit_engine::event::Event;
-use bruit_engine::exchange::{Book, Chain, Frontier, Origin, OriginChange, Relation};
+use bruit_engine::exchange::{Book, Chain, ExchangeRefusal, Frontier, Origin, OriginChange, Relation};
 use bruit_engine::realm::RealmId;
-use bruit_engine::{Engine, Outcome};
+use bruit_engine::{Engine, Outcome, Refusal};
 
 use super::export::{Export, next_segment};
 use super::{Moment, next_incarnation, start_of_export};
@@ -335,6 +335,8 @@ impl Exporter {
             self.unreleased = Some(sequence);
         }
         let refusal = |outcome: &Outcome| match outcome {
+            // The generation ended meanwhile, or another incarnation started. The next segment overwrites the log's end.
+            Outcome::Refused(Refusal::Exchange(ExchangeRefusal::NothingWaits)) => None,
             Outcome::Refused(refusal) => Some(format!("the engine refused the sealed segment: {refusal}")),
             _ => None,
         };

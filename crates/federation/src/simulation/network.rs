@@ -112,6 +112,8 @@ pub(super) struct Network {
     is_withholding: bool,
     broker: Broker,
     wiring: Wiring,
+    /// True if the broker has lost heads.
+    has_lost_heads: bool,
     /// Origins lost with their disks.
     lost: Vec<Origin>,
     /// The side of the partition of each server, and of the broker. Servers on different sides cannot communicate.
@@ -169,6 +171,7 @@ impl Network {
             is_withholding: false,
             broker: Broker::default(),
             wiring,
+            has_lost_heads: false,
             lost: Vec::new(),
             loss: random.random_range(0..300),
             repetition: random.random_range(0..300),

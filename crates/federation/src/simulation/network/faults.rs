@@ -78,7 +78,10 @@ impl Network {
             Fault::Jump => self.jump(number),
             Fault::Growth => self.grow(number),
             Fault::Forgetful => {
-                let kind = self.random.random_range(0..4);
+                // Over a broker alone, nothing else has the heads of an incarnation that ended with its disk.
+                let has_dead = self.wiring == Wiring::Broker && !self.lost.is_empty();
+                let kind = self.random.random_range(if has_dead { 2..4 } else { 0..4 });
+                self.has_lost_heads |= kind < 2;
                 self.broker.forget(kind);
                 self.summary.forgotten_by_broker += u64::from(self.wiring != Wiring::Direct);
             }
@@ -99,7 +102,9 @@ impl Network {
         let Some(origin) = node.origin() else { return };
         // With a clock that went back, the next incarnation could have the number of this one.
         let is_later = node.clock(now).0 > origin.incarnation + 1;
-        if self.summary.disks_lost < DISKS_LOST_MAX && node.replaced.is_none() && node.is_up && is_later {
+        // An old copy may lack the last copy of segments of a lost disk.
+        let is_known = self.summary.disks_replaced == 0 && !(self.wiring == Wiring::Broker && self.has_lost_heads);
+        if self.summary.disks_lost < DISKS_LOST_MAX && is_known && node.is_up && is_later {
             self.summary.disks_lost += 1;
             self.lost.push(origin);
             node.lose_disk(now);
@@ -108,10 +113,10 @@ impl Network {
     }
 
     /// Restarts a node on an old copy of its disk, if every other node has later segments of it: it may seal as soon as
-    /// it has reached one of them.
+    /// it has reached one of them, and a broker may have lost its heads.
     fn restore(&mut self, number: usize) {
         let node = &self.nodes[number];
-        let is_first = node.replaced.is_none() && node.is_up && self.wiring != Wiring::Broker;
+        let is_first = node.replaced.is_none() && node.is_up && self.wiring == Wiring::Direct && self.lost.is_empty();
         let Some(backup) = node.backup.as_ref().filter(|_| is_first) else { return };
         let Some(own) = node.origin().filter(|own| backup.origin == *own) else { return };
         let is_missing = |(chain, at): (Chain, Frontier)| {

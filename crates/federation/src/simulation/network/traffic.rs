@@ -126,6 +126,10 @@ impl Network {
         if end != End::Broker && !self.server(side).is_up {
             return self.summary.lost += 1;
         }
+        // Without a connection to the broker, requests fail.
+        if end == End::Broker && self.sides[at.server] != self.sides[side] {
+            return self.summary.lost += 1;
+        }
         let answer = match (&query, end) {
             (Query::Offer { .. }, End::Broker) => Answer::Offer(self.link(at).unwrap().table.offer()),
             (Query::Offer { .. }, End::Node(number)) => Answer::Offer(self.nodes[number].shelf.offer(Reader::Cluster)),
