@@ -267,12 +267,22 @@ impl Shelf {
     /// Stores a segment of another server for forwarding. If our log does not end where the segment begins, because a
     /// crash lost the part in between, the segment is not forwarded.
     ///
+    /// A log that already contains other bytes there is of another version of the origin's history, and is discarded.
+    ///
     /// # Errors
     /// [`ShelfError`]; other servers still have the segment.
     pub fn keep_segment(&self, chain: &Chain, offset: u64, segment: &[u8]) -> Result<(), ShelfError> {
         // Hold the lock throughout, because two sources may deliver the same segment.
         let mut state = self.lock();
         let end = state.ends.entry(*chain).or_default();
+        if offset < *end {
+            let failed = |source| ShelfError::Io { log: format!("{chain:?}"), source };
+            if self.logs.read(chain, offset, *end, segment.len()).map_err(failed)?.as_deref() == Some(segment) {
+                return Ok(());
+            }
+            *end = 0;
+            self.logs.remove(chain).map_err(failed)?;
+        }
         if *end != offset {
             return Ok(());
         }
