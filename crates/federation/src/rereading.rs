@@ -45,7 +45,7 @@ pub fn reread(
         RereadRequest::Idle => return Ok(Progress::Idle),
         RereadRequest::Wait => return Ok(Progress::Waits),
         RereadRequest::Read { chain, offset } => {
-            let log = shelf.log(&chain, offset, REREAD_BYTES)?.unwrap_or_default();
+            let log = shelf.stored(&chain, offset, REREAD_BYTES)?;
             rereader.read(&log, shelf.realm(), now);
         }
         RereadRequest::Submit(events) => rereader.submitted(&store.submit(events)?),

@@ -392,6 +392,15 @@ impl Shelf {
         }
     }
 
+    /// Returns the log of a chain starting at `offset`, at most `bytes_max` bytes. Other than [`log`](Self::log), it
+    /// includes segments of our own that are not released yet, and any bytes that a crash left behind.
+    ///
+    /// # Errors
+    /// Any I/O error.
+    pub fn stored(&self, chain: &Chain, offset: u64, bytes_max: usize) -> io::Result<Vec<u8>> {
+        Ok(self.logs.read(chain, offset, u64::MAX, bytes_max)?.unwrap_or_default())
+    }
+
     /// Returns a counter that grows whenever an offer changes.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {

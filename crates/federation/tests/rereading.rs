@@ -13,6 +13,7 @@ use bruit_engine::exchange::{Book, Chain, OriginChange, Relation, Terms};
 use bruit_engine::trust::{Claim, Policy, Standing};
 use bruit_engine::verdict::Kind;
 use bruit_engine::{Engine, Outcome};
+use bruit_federation::coordinator::export::next_segment;
 use bruit_federation::coordinator::judge::accept;
 use bruit_federation::coordinator::rereader::Rereader;
 use bruit_federation::rereading::{Progress, reread};
@@ -113,4 +114,37 @@ fn a_crash_loses_nothing_and_a_lost_log_is_fetched_again() {
             [100, 200].map(|from| server.store.check(|engine| engine.check(&fingerprint(from + signature), 0).kind));
         assert_eq!(kinds, [Kind::Spam, Kind::Unknown]);
     }
+}
+
+/// They are on disk before they are released, and others do not have them yet.
+#[test]
+fn our_own_segments_are_read_before_they_are_released() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut logs, mut bad) = (BTreeMap::new(), node(2, 3));
+    bad.apply(&claim(Claim::Report, 2, 1));
+    seal(2, &mut bad, &mut logs);
+    let mut server = Server::open(folder.path());
+    let begin = OriginChange::Begin { origin: origin(0), cluster: true };
+    for change in [begin, OriginChange::Join { key: origin(2).key, terms: TERMS }] {
+        assert_eq!(server.submit(Event::Origin { now: START, change }), Outcome::Done);
+    }
+    logs.iter().for_each(|(chain, log)| server.receive(*chain, log));
+    server.submit(claim(Claim::Report, 1, 2));
+    let next = |server: &Server| {
+        let seal = |engine: &Engine| {
+            next_segment(engine.exchange(), engine.exchange().pending().next()?, realm(), &key(0), START)
+        };
+        server.store.check(seal)
+    };
+    while let Some(export) = next(&server) {
+        server.shelf.put_own(&export.chain, export.offset, &export.bytes).unwrap();
+        assert_eq!(server.submit(export.sealed), Outcome::Done);
+    }
+    let forget = Event::Forget { now: START, key: origin(2).key, by: origin(0).key, is_forgotten: true };
+    assert_eq!(server.submit(forget), Outcome::Done);
+    let steps = (0..STEPS_MAX).take_while(|_| server.step() != Progress::Idle).count();
+    assert!(steps < STEPS_MAX, "it ends");
+    assert_eq!(server.store.check(|engine| engine.exchange().own()), Some(origin(0)), "nothing was lost");
+    let kinds = [1, 2].map(|signature| server.store.check(|engine| engine.check(&fingerprint(signature), 0).kind));
+    assert_eq!(kinds, [Kind::Unknown, Kind::Spam]);
 }
