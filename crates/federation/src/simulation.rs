@@ -15,12 +15,14 @@
 //! | `network` | faults and messages in virtual time |
 //! | `liar` | a peer that forges, replays and floods |
 //! | `truth` | the conditions at the end |
+//! | [`scale`] | a cluster without faults, to measure bytes and delays |
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a harness that panics has found something")]
 
 mod broker;
 mod liar;
 mod link;
 mod network;
+pub mod scale;
 mod server;
 mod truth;
 
