@@ -16,6 +16,7 @@ mod remote;
 mod replica;
 mod serve;
 mod sign;
+mod spool;
 mod stats;
 mod store;
 mod whitelist;
@@ -46,6 +47,8 @@ enum Verb {
     Report(claim::ClaimArgs),
     /// Revoke reports: the messages are not spam
     Revoke(claim::ClaimArgs),
+    /// List and send reports that wait for a server
+    Spool(spool::SpoolArgs),
     /// Teach a server text that occurs in good mail
     Learn(learn::LearnArgs),
     /// Explain a verdict: the evidence for each signature
@@ -85,7 +88,7 @@ enum Verb {
 /// Verbs, grouped by purpose, in the order in which the help lists them.
 const GROUPS: [Group; 5] = [
     ("Server", &["serve", "milter", "replica", "store"]),
-    ("Mail", &["check", "report", "revoke", "learn", "count", "explain", "sign"]),
+    ("Mail", &["check", "report", "revoke", "spool", "learn", "count", "explain", "sign"]),
     ("Administration", &["stats", "peers", "accounts", "whitelist", "keys"]),
     ("Filters", &["filter", "plan"]),
     ("Shell", &["completions", "man", "help"]),
@@ -116,6 +119,7 @@ fn run(arguments: BruitArgs) -> Result<ExitCode, Failure> {
         Verb::Count(arguments) => count::run(&arguments, output),
         Verb::Report(arguments) => claim::run(&arguments, Claim::Report, output),
         Verb::Revoke(arguments) => claim::run(&arguments, Claim::Revoke, output),
+        Verb::Spool(arguments) => spool::run(&arguments, output),
         Verb::Learn(arguments) => learn::run(&arguments, output),
         Verb::Explain(arguments) => explain::run(&arguments, output),
         Verb::Stats(arguments) => stats::run(&arguments, output).map(|()| ExitCode::SUCCESS),

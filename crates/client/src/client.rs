@@ -35,7 +35,7 @@ pub struct Client {
     authorization: Option<String>,
     /// The reporter on whose behalf claims are made.
     reporter: Option<HeaderValue>,
-    /// The idempotency key for counts.
+    /// The idempotency key for counts and claims.
     idempotency_key: Option<HeaderValue>,
     timeout: Duration,
 }
@@ -93,7 +93,7 @@ impl Client {
         Ok(Self { reporter: Some(value), ..self })
     }
 
-    /// Sets the idempotency key for counts. A server does not count a request whose key it has already seen.
+    /// Sets the idempotency key for counts and claims. A server does not count a request whose key it has already seen.
     ///
     /// # Errors
     /// Returns [`ClientError::IdempotencyKey`] if the key is invalid.

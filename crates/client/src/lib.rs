@@ -21,6 +21,7 @@
 mod client;
 mod error;
 mod signer;
+pub mod spool;
 
 pub use bruit_protocols::http;
 pub use client::{ANSWER_BYTES_MAX, CheckOptions, Client};

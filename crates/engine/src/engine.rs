@@ -19,12 +19,13 @@ pub use resize::{ResizePreview, StructurePreview};
 pub use snapshot::RestoreError;
 pub use status::{NEARLY_FULL, RingStatus, Status, TableStatus};
 
-use bruit_filters::OutOfMemory;
 use bruit_filters::ring::{CountsRing, MembershipRing, StagedRing};
+use bruit_filters::{Fingerprint, OutOfMemory};
 
 use crate::accounts::{Accounts, ChangeError, RegisterError};
 use crate::budget::{Capacities, Plan};
 use crate::bulk::{BulkBook, BulkTotals};
+use crate::claim_ids::{ClaimIds, ClaimTotals};
 use crate::event::{Event, TextChange};
 use crate::exchange::{Book, Exchange, ExchangeRefusal};
 use crate::generations::{EndedGeneration, LIVE_GENERATIONS};
@@ -78,6 +79,7 @@ pub struct Engine {
     pub(crate) whitelist: Whitelist,
     pub(crate) shares: DailyShares,
     pub(crate) exchange: Exchange,
+    pub(crate) claim_ids: ClaimIds,
     /// Progress of the snapshot that is being written, if any.
     running: Option<snapshot::RunningSnapshot>,
     /// Progress of the rebuilding of the books without a forgotten server, if any.
@@ -108,6 +110,8 @@ pub enum Outcome {
         /// Reason for the last refusal.
         reason: Option<Refusal>,
     },
+    /// A claim about a message was accepted; the outcomes of its events.
+    Identified(Vec<Self>),
     /// Recipients were counted.
     Counted {
         /// Totals before and after the event, for each signature.
@@ -163,6 +167,9 @@ pub enum Refusal {
     /// fingerprint, or delete a text.
     #[error("only the site's own users may declare mail good or change a known text")]
     NotOwn,
+    /// A claim with the same ID was accepted before.
+    #[error("the claim was already made")]
+    Repeated,
     /// Every signature is whitelisted.
     #[error("every signature is whitelisted")]
     Whitelisted,
@@ -265,8 +272,10 @@ impl Refusal {
 impl Outcome {
     /// Returns the reason for a refusal, if any part of the event was refused.
     #[must_use]
-    pub const fn refusal(&self) -> Option<Refusal> {
+    pub fn refusal(&self) -> Option<Refusal> {
         match self {
+            Self::Refused(Refusal::Repeated) => None,
+            Self::Identified(outcomes) => outcomes.iter().find_map(Self::refusal),
             Self::Refused(refusal) => Some(*refusal),
             Self::Claimed { reason, .. } | Self::Counted { reason, .. } => *reason,
             _ => None,
@@ -345,6 +354,7 @@ impl Engine {
             shares: DailyShares::default(),
             limits,
             exchange: Exchange::default(),
+            claim_ids: ClaimIds::default(),
             running: None,
             rebuild: None,
             realm,
@@ -431,6 +441,12 @@ impl Engine {
         &self.exchange
     }
 
+    /// Returns the IDs of recent claims.
+    #[must_use]
+    pub const fn claim_ids(&self) -> &ClaimIds {
+        &self.claim_ids
+    }
+
     /// Returns the latest time among the applied events.
     #[must_use]
     pub const fn now(&self) -> Time {
@@ -466,6 +482,7 @@ impl Engine {
             Event::Account { change, .. } => self.admit_account(change),
             Event::Whitelist { change, .. } => self.admit_whitelist(change),
             Event::Claim { by, claim, fingerprints, .. } => self.admit_claim(by, *claim, fingerprints),
+            Event::IdentifiedClaim { id, events, .. } => self.admit_identified(id, events),
             Event::Bulk { by, targets, fingerprints } => self.admit_bulk(by, *targets, fingerprints),
             Event::Text { by, fingerprint, text } => self.admit_text(by, fingerprint, text),
             Event::Shingles { by, change: TextChange::Write { .. }, digest, .. } => self.admit_shingles(by, digest),
@@ -487,6 +504,7 @@ impl Engine {
             Event::Bulk { fingerprints, .. } => {
                 fingerprints.iter().for_each(|fingerprint| self.bulk.counts.prefetch(fingerprint));
             }
+            Event::IdentifiedClaim { events, .. } => events.iter().for_each(|event| self.prefetch(event)),
             _ => {}
         }
     }
@@ -509,6 +527,10 @@ impl Engine {
             Event::Claim { by, claim, flag, fingerprints } => {
                 self.advance_time(by.now);
                 self.claim(by, *claim, *flag, fingerprints)
+            }
+            Event::IdentifiedClaim { now, id, events } => {
+                self.advance_time(*now);
+                self.apply_identified(*id, events)
             }
             Event::Bulk { by, targets, fingerprints } => {
                 self.advance_time(by.now);
@@ -582,6 +604,31 @@ impl Engine {
                 self.resize(*budget_bytes).into()
             }
         }
+    }
+
+    /// Admits a claim about a message if its ID is new and one of its claims is admitted.
+    fn admit_identified(&self, id: &Fingerprint, events: &[Event]) -> Result<(), Refusal> {
+        if self.claim_ids.get(id).is_some() {
+            return Err(Refusal::Repeated);
+        }
+        let mut refusal = Refusal::Nothing;
+        for event in events.iter().filter(|event| matches!(event, Event::Claim { .. })) {
+            match self.admit(event) {
+                Ok(()) => return Ok(()),
+                Err(refused) => refusal = refused,
+            }
+        }
+        Err(refusal)
+    }
+
+    /// Applies the events of a claim. Its ID is remembered if the claim had an effect; otherwise it may be repeated.
+    fn apply_identified(&mut self, id: Fingerprint, events: &[Event]) -> Outcome {
+        let outcomes: Vec<_> = events.iter().map(|event| self.apply(event)).collect();
+        let totals = ClaimTotals::of(events, &outcomes);
+        if totals.accepted > 0 {
+            self.claim_ids.insert(self.now, id, totals);
+        }
+        Outcome::Identified(outcomes)
     }
 
     /// Advances the time, which never decreases even if the clock is set back.

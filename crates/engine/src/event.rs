@@ -24,6 +24,10 @@ use crate::whitelist::WhitelistChange;
 /// Maximum number of signatures in one event. A message has only a few; a client that batches sends several events.
 pub const FINGERPRINTS_MAX: usize = 64;
 
+/// Maximum number of events in one [`Event::IdentifiedClaim`]. A request has at most 256 signatures, their files may
+/// have as many again, and a text and good features may be added: eleven events.
+pub const IDENTIFIED_EVENTS_MAX: usize = 12;
+
 /// A change of the state of the clearinghouse.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -45,6 +49,15 @@ pub enum Event {
         flag: u8,
         /// Signatures, at most [`FINGERPRINTS_MAX`].
         fingerprints: Vec<Fingerprint>,
+    },
+    /// A claim about a message, which counts at most once.
+    IdentifiedClaim {
+        /// Time of the claim.
+        now: Time,
+        /// ID of the claim. A later event with the same ID is refused.
+        id: Fingerprint,
+        /// The claim: from 1 to [`IDENTIFIED_EVENTS_MAX`] events, each a claim, a text or good features.
+        events: Vec<Self>,
     },
     /// A message with its number of recipients.
     Bulk {
@@ -211,6 +224,9 @@ impl Event {
             Self::Forget { .. } | Self::Rebuild { .. } => true,
             Self::Origin { change, .. } => change.is_within_bounds(),
             Self::Received { segment, .. } | Self::Reread { segment, .. } => segment.payload.len() <= PAYLOAD_BYTES_MAX,
+            Self::IdentifiedClaim { events, .. } => {
+                (1..=IDENTIFIED_EVENTS_MAX).contains(&events.len()) && events.iter().all(Self::may_be_identified)
+            }
             Self::Claim { flag, fingerprints, .. } => *flag < FLAGS && fingerprints.len() <= FINGERPRINTS_MAX,
             Self::Bulk { fingerprints, .. } => fingerprints.len() <= FINGERPRINTS_MAX,
             Self::Text { text, .. } => text.is_within_bounds(),
@@ -222,9 +238,18 @@ impl Event {
         }
     }
 
+    /// Returns true if the event may be part of an [`IdentifiedClaim`](Self::IdentifiedClaim).
+    fn may_be_identified(&self) -> bool {
+        matches!(self, Self::Claim { .. } | Self::Text { .. } | Self::GoodFeatures { .. }) && self.is_within_bounds()
+    }
+
     /// Returns true if applying the event may add entries for export to other servers.
     pub(crate) const fn may_export(&self) -> bool {
-        self.is_text() || matches!(self, Self::Claim { .. } | Self::Bulk { .. } | Self::Received { .. })
+        self.is_text()
+            || matches!(
+                self,
+                Self::Claim { .. } | Self::IdentifiedClaim { .. } | Self::Bulk { .. } | Self::Received { .. }
+            )
     }
 
     /// Returns true if the event itself is exported to other nodes, in the book of texts.
@@ -255,6 +280,7 @@ impl Event {
             | Self::Forget { now, .. }
             | Self::Reread { now, .. }
             | Self::Rebuild { now }
+            | Self::IdentifiedClaim { now, .. }
             | Self::Resize { now, .. } => *now,
             Self::Claim { by, .. }
             | Self::Bulk { by, .. }
@@ -370,6 +396,13 @@ impl Event {
                 out.push(18);
                 out.extend(now.0.to_le_bytes());
             }
+            Self::IdentifiedClaim { now, id, events } => {
+                out.push(19);
+                out.extend(now.0.to_le_bytes());
+                put_fingerprint(out, *id);
+                out.push(events.len() as u8);
+                events.iter().for_each(|event| event.encode(out));
+            }
         }
     }
 
@@ -434,9 +467,27 @@ impl Event {
             },
             17 => Self::Reread { now: Time(reader.u64("a time")?), segment: Box::new(Received::decode(reader)?) },
             18 => Self::Rebuild { now: Time(reader.u64("a time")?) },
+            19 => Self::IdentifiedClaim {
+                now: Time(reader.u64("a time")?),
+                id: reader.fingerprint("the ID of a claim")?,
+                events: read_identified(reader)?,
+            },
             value => return Err(Malformed::OutOfRange { what: "the kind of an event", value: value.into() }),
         })
     }
+}
+
+/// Reads the events of an identified claim. Their kinds are checked first, so that claims cannot be nested.
+fn read_identified(reader: &mut Reader<'_>) -> Result<Vec<Event>, Malformed> {
+    let count = reader.u8("the number of events of a claim")?;
+    if !(1..=IDENTIFIED_EVENTS_MAX).contains(&usize::from(count)) {
+        return Err(Malformed::OutOfRange { what: "the number of events of a claim", value: count.into() });
+    }
+    let read = |_| match reader.clone().u8("the kind of an event")? {
+        2 | 4 | 15 => Event::read(reader),
+        value => Err(Malformed::OutOfRange { what: "the kind of an event of a claim", value: value.into() }),
+    };
+    (0..count).map(read).collect()
 }
 
 fn read_flag_of_forgetting(reader: &mut Reader<'_>) -> Result<bool, Malformed> {

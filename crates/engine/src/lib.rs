@@ -9,6 +9,7 @@
 //! | [`realm`], [`budget`] | parameters shared by servers; sizes for a memory budget |
 //! | [`spam`], [`bulk`], [`generations`] | the two books, and their ageing |
 //! | [`trust`] | weights of reporters, and the effect of claims on the books |
+//! | [`claim_ids`] | claims that count at most once |
 //! | [`quota`] | daily limits of a group |
 //! | [`accounts`], [`passwords`] | accounts and the authentication of claims; weak passwords |
 //! | [`signature`], [`whitelist`] | fingerprints of signatures; signatures that never count |
@@ -22,6 +23,7 @@
 pub mod accounts;
 pub mod budget;
 pub mod bulk;
+pub mod claim_ids;
 pub mod codec;
 mod engine;
 pub mod event;

@@ -4,7 +4,7 @@ mod common;
 
 use bruit_engine::accounts::{AccountChange, ChangeError, Credential, Protocol, RegisterError, Registration, Secret};
 use bruit_engine::budget::BUDGET_MIN;
-use bruit_engine::event::{Event, FINGERPRINTS_MAX, TextChange};
+use bruit_engine::event::{Event, FINGERPRINTS_MAX, IDENTIFIED_EVENTS_MAX, TextChange};
 use bruit_engine::replicas::GOOD_FEATURES;
 use bruit_engine::spam::{FLAGS, REINSTATED_MAX};
 use bruit_engine::time::Time;
@@ -27,6 +27,10 @@ fn good(features: u64) -> Event {
 
 fn good_features(features: u64) -> Event {
     Event::GoodFeatures { by: by(START, Standing::Own, 1), features: (0..features).collect() }
+}
+
+fn identified(events: Vec<Event>) -> Event {
+    Event::IdentifiedClaim { now: START, id: fingerprint(9), events }
 }
 
 fn account(name: &[u8]) -> Event {
@@ -53,7 +57,10 @@ fn events() -> Vec<Event> {
         claim(FLAGS - 1, FINGERPRINTS_MAX),
         claim(0, 0),
         Event::Bulk { by: own, targets: u32::MAX, fingerprints: vec![fingerprint(1)] },
-        Event::Text { by: own, fingerprint: fingerprint(2), text },
+        Event::Text { by: own, fingerprint: fingerprint(2), text: text.clone() },
+        identified(vec![Event::Text { by: own, fingerprint: fingerprint(2), text }, claim(0, 3), good_features(2)]),
+        identified(vec![claim(1, FINGERPRINTS_MAX)]),
+        identified(vec![claim(1, 0); IDENTIFIED_EVENTS_MAX]),
         good(GOOD_FEATURES),
         good_features(GOOD_FEATURES),
         good_features(0),
@@ -94,6 +101,11 @@ fn events_out_of_bounds_are_refused() {
         claim(FLAGS, 1),
         claim(0, FINGERPRINTS_MAX + 1),
         good(GOOD_FEATURES + 1),
+        identified(vec![]),
+        identified(vec![claim(0, 1); IDENTIFIED_EVENTS_MAX + 1]),
+        identified(vec![claim(0, FINGERPRINTS_MAX + 1)]),
+        identified(vec![claim(0, 1), good(1)]),
+        identified(vec![identified(vec![claim(0, 1)])]),
         good_features(GOOD_FEATURES + 1),
         Event::Account { now: START, change: AccountChange::Remove(Protocol::Razor, [b'a'; 129].into()) },
         Event::Account { now: START, change: AccountChange::Remove(Protocol::Razor, long.clone()) },

@@ -49,7 +49,7 @@ pub const REPORTER_BYTES_MAX: usize = 256;
 /// reaches.
 pub const RECIPIENTS_MAX: u32 = 0x00ff_fff0;
 
-/// Header field that identifies a count request, so that a retry is not counted again.
+/// Header field that identifies a count, report or revocation, so that a retry is not counted again.
 pub const IDEMPOTENCY_FIELD: &str = "idempotency-key";
 
 /// Maximum length of an idempotency key.

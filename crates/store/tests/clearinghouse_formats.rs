@@ -1,6 +1,6 @@
 //! Clearinghouses founded by released versions can still be opened, with their complete state.
 //!
-//! `testdata/formats/clearinghouse-v1` to `-v6` are such directories; `formats.rs` explains what to do when a format
+//! `testdata/formats/clearinghouse-v1` to `-v7` are such directories; `formats.rs` explains what to do when a format
 //! changes. Those of version 1 have a realm with a wide key, and keep it.
 
 mod common;
@@ -22,7 +22,7 @@ use common::{copy, files, name, options};
 use tempfile::tempdir;
 
 /// The sample that this program would write.
-const NEWEST: &str = "clearinghouse-v6";
+const NEWEST: &str = "clearinghouse-v7";
 
 fn sample(version: u32) -> PathBuf {
     named(&format!("clearinghouse-v{version}"))
@@ -103,6 +103,17 @@ fn the_sample_of_version_5_knows_what_it_knew() {
 #[test]
 fn the_sample_of_version_6_knows_what_it_knew() {
     check_sample(6, &FingerprintKey::narrow(KEY));
+}
+
+#[test]
+fn the_sample_of_version_7_knows_which_claims_were_made() {
+    check_sample(7, &FingerprintKey::narrow(KEY));
+    for (version, expected) in [(6, 0), (7, 1)] {
+        let folder = tempdir().unwrap();
+        copy(&sample(version), folder.path());
+        let store = open(folder.path(), &options());
+        assert_eq!(store.check(|engine| engine.claim_ids().len()), expected, "version {version}");
+    }
 }
 
 fn check_sample(version: u32, key: &FingerprintKey) {

@@ -17,6 +17,7 @@ use super::room::DailyShares;
 use crate::accounts::Accounts;
 use crate::budget::Plan;
 use crate::bulk::OriginCounts;
+use crate::claim_ids::ClaimIds;
 use crate::codec::{Malformed, Reader, put_count, put_fingerprint};
 use crate::exchange::{Exchange, INCARNATIONS_MAX, MEMBERS_MAX, Origin, SEPARATE_ORIGINS_MAX, put_origin, read_origin};
 use crate::generations::LIVE_GENERATIONS;
@@ -30,9 +31,11 @@ use crate::trust::Policy;
 use crate::whitelist::Whitelist;
 
 const MAGIC: [u8; 8] = *b"BRUITENG";
-/// Current version. Version 6 added the rings that all other nodes share. Version 5 added a bit for templates to the
+/// Current version. Version 7 added the IDs of claims. Version 6 added the rings that all other nodes share. Version 5 added a bit for templates to the
 /// records of texts. Version 4 added the registration of an account, in the byte of its enabled flag.
-const VERSION: u16 = 6;
+const VERSION: u16 = 7;
+/// The last version without the IDs of claims.
+const VERSION_BEFORE_CLAIM_IDS: u16 = 6;
 /// The last version in which every other node had rings of its own.
 const VERSION_SEPARATE: u16 = 5;
 /// The last version before the budget could change and before listings and revocations had daily shares. It contains no
@@ -290,6 +293,7 @@ impl Engine {
         self.accounts.encode(out);
         self.whitelist.encode(out);
         self.replicas.encode(out);
+        self.claim_ids.encode(out);
         self.encode_exchange(out);
         self.shingles.encode_records(out);
     }
@@ -349,7 +353,11 @@ impl Engine {
         self.trust.read(reader)?;
         self.accounts = Accounts::decode(reader)?;
         self.whitelist = Whitelist::decode(self.realm.key(), reader)?;
-        self.replicas.decode(reader)
+        self.replicas.decode(reader)?;
+        if version > VERSION_BEFORE_CLAIM_IDS {
+            self.claim_ids = ClaimIds::decode(self.now, reader)?;
+        }
+        Ok(())
     }
 
     /// Returns the rings and tables of lines in the order in which they are written.

@@ -123,6 +123,10 @@ pub struct Claimed {
     /// Reason for a refusal, if any claim was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// True if a request with the same idempotency key was accepted before. This request changed nothing, and the
+    /// numbers are those of the first one.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub repeated: bool,
 }
 
 /// The answer to a request to count recipients, sent once the count is on disk.

@@ -1,14 +1,19 @@
 //! Reports and revocations. They are submitted to the store as events, and acknowledged once they are on disk.
 
+use axum::http::HeaderMap;
+use bruit_engine::claim_ids::ClaimTotals;
 use bruit_engine::event::{By, Event};
 use bruit_engine::message::claim_events;
-use bruit_engine::trust::Claim;
+use bruit_engine::time::Time;
+use bruit_engine::trust::{Claim, Reporter};
 use bruit_engine::{Outcome, Refusal};
+use bruit_filters::{Fingerprint, FingerprintKey};
 use bruit_protocols::http::Claimed;
 use tokio::sync::oneshot;
 
 use super::Http;
 use super::body::RequestSubject;
+use super::count::idempotency_key;
 use super::fault::Fault;
 use crate::service::Service;
 
@@ -31,48 +36,76 @@ pub(super) async fn submit_one(http: &Http, event: Event) -> Result<bool, Fault>
     }
 }
 
-/// Returns the result of a claim, or an error if all of it was refused.
-pub(super) fn claimed(events: &[Event], outcomes: &[Outcome]) -> Result<Claimed, Fault> {
-    let mut claimed = Claimed::default();
-    let mut last = None;
-    for (event, outcome) in events.iter().zip(outcomes) {
-        match (event, outcome) {
-            (Event::Claim { fingerprints, .. }, outcome) => {
-                last = add(&mut claimed, fingerprints.len() as u32, outcome).or(last);
-            }
-            // The claims are accepted, but near replicas will not be recognized.
-            (_, Outcome::Refused(refusal)) => last = last.or(Some(*refusal)),
-            _ => {}
-        }
+/// A claim that was prepared.
+pub(super) enum Prepared {
+    /// The events to submit, none if nothing can be claimed.
+    Events(Vec<Event>),
+    /// The claim was already made.
+    Repeated(Claimed),
+}
+
+/// Returns the ID of a claim: a keyed hash of the reporter, the kind of claim, and the request's idempotency key. It does
+/// not depend on the message, because the same message may give other events later.
+pub(super) fn claim_id(
+    headers: &HeaderMap,
+    reporter: &Reporter,
+    claim: Claim,
+    key: &FingerprintKey,
+) -> Result<Option<Fingerprint>, Fault> {
+    let Some(name) = idempotency_key(headers)? else { return Ok(None) };
+    let kind: &[u8] = match claim {
+        Claim::Report => b"claim ID: report",
+        Claim::Revoke => b"claim ID: revoke",
+    };
+    Ok(Some(key.fingerprint(&[kind, &reporter.id.to_le_bytes(), name].concat())))
+}
+
+/// Returns the response to a claim that was already made.
+pub(super) fn repeated(service: &Service, id: &Fingerprint) -> Option<Claimed> {
+    let totals = service.store.check(|engine| engine.claim_ids().get(id))?;
+    Some(Claimed { repeated: true, ..response(totals) })
+}
+
+/// Makes a claim, and returns its result. A claim with an ID counts once, also if copies of it arrive at the same time.
+pub(super) async fn make(
+    http: &Http,
+    events: Vec<Event>,
+    id: Option<Fingerprint>,
+    now: Time,
+) -> Result<Claimed, Fault> {
+    let Some(id) = id else {
+        let outcomes = submit(http, events.clone()).await?;
+        return claimed(&events, &outcomes);
+    };
+    let identified = Event::IdentifiedClaim { now, id, events: events.clone() };
+    match submit(http, vec![identified]).await?.pop() {
+        Some(Outcome::Identified(outcomes)) => claimed(&events, &outcomes),
+        Some(Outcome::Refused(Refusal::Repeated)) => repeated(&http.service, &id).ok_or_else(Fault::broken),
+        Some(Outcome::Refused(refusal)) => claimed(&events, &vec![Outcome::Refused(refusal); events.len()]),
+        _ => Err(Fault::broken()),
     }
-    claimed.reason = last.map(|refusal| refusal.to_string());
+}
+
+/// Returns the result of a claim, or an error if all of it was refused.
+fn claimed(events: &[Event], outcomes: &[Outcome]) -> Result<Claimed, Fault> {
+    let is_claim = |event: &Event| matches!(event, Event::Claim { .. });
+    let refusals = |of_claims: bool| {
+        let pairs = events.iter().zip(outcomes).filter(move |(event, _)| is_claim(event) == of_claims);
+        pairs.filter_map(|(_, outcome)| outcome.refusal()).filter(|refusal| *refusal != Refusal::Whitelisted)
+    };
+    // If only other events were refused, the claims are accepted, but near replicas will not be recognized.
+    let last = refusals(true).last().or_else(|| refusals(false).next());
+    let claimed =
+        Claimed { reason: last.map(|refusal| refusal.to_string()), ..response(ClaimTotals::of(events, outcomes)) };
     match last {
         Some(refusal) if claimed.accepted == 0 && claimed.ignored == 0 => Err(Fault::of_refusal(refusal)),
         _ => Ok(claimed),
     }
 }
 
-/// Adds the outcome of a claim about `count` signatures, and returns the reason if some were refused.
-fn add(claimed: &mut Claimed, count: u32, outcome: &Outcome) -> Option<Refusal> {
-    match outcome {
-        Outcome::Claimed { listed, revoked, ignored, refused, reason } => {
-            claimed.accepted += count.saturating_sub(ignored + refused);
-            claimed.listed += listed;
-            claimed.revoked += revoked;
-            claimed.ignored += ignored;
-            claimed.refused += refused;
-            *reason
-        }
-        Outcome::Refused(Refusal::Whitelisted) => {
-            claimed.ignored += count;
-            None
-        }
-        Outcome::Refused(refusal) => {
-            claimed.refused += count;
-            Some(*refusal)
-        }
-        _ => None,
-    }
+fn response(totals: ClaimTotals) -> Claimed {
+    let ClaimTotals { accepted, listed, revoked, ignored, refused } = totals;
+    Claimed { accepted, listed, revoked, ignored, refused, ..Claimed::default() }
 }
 
 /// Returns the events of a claim, given the current books. There are none if nothing can be claimed.

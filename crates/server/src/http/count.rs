@@ -64,15 +64,7 @@ pub(super) struct Wanted {
 
 impl Wanted {
     pub(super) fn new(recipients: u32, headers: &HeaderMap) -> Result<Self, Fault> {
-        let mut names = headers.get_all(IDEMPOTENCY_FIELD).iter();
-        let name = names.next().map(|name| name.as_bytes().trim_ascii());
-        let is_name = |name: &&[u8]| (1..=IDEMPOTENCY_BYTES_MAX).contains(&name.len());
-        if names.next().is_some() || name.as_ref().is_some_and(|name| !is_name(name)) {
-            return Err(Fault::malformed(format!(
-                "Idempotency-Key: expected one key of 1 to {IDEMPOTENCY_BYTES_MAX} bytes"
-            )));
-        }
-        Ok(Self { recipients, name: name.map(Into::into) })
+        Ok(Self { recipients, name: idempotency_key(headers)?.map(Into::into) })
     }
 
     /// Returns a keyed hash that all copies of a request share, or `None` if the request has no idempotency key.
@@ -86,6 +78,19 @@ impl Wanted {
         bytes.extend(name);
         Some(key.fingerprint(&bytes))
     }
+}
+
+/// Returns the idempotency key of a request, if it has one.
+pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&[u8]>, Fault> {
+    let mut names = headers.get_all(IDEMPOTENCY_FIELD).iter();
+    let name = names.next().map(|name| name.as_bytes().trim_ascii());
+    let is_name = |name: &&[u8]| (1..=IDEMPOTENCY_BYTES_MAX).contains(&name.len());
+    if names.next().is_some() || name.as_ref().is_some_and(|name| !is_name(name)) {
+        return Err(Fault::malformed(format!(
+            "Idempotency-Key: expected one key of 1 to {IDEMPOTENCY_BYTES_MAX} bytes"
+        )));
+    }
+    Ok(name)
 }
 
 /// Counts recipients, and responds once they are on disk.

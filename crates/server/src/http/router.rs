@@ -18,6 +18,7 @@ use bruit_protocols::http::{Checked, Claimed, JSON, Ready};
 
 use super::body::{Purpose, ReceivedBody, RequestSubject, read_subject};
 use super::caller::{Caller, RemoteEnd, Right, source_of};
+use super::claims::Prepared;
 use super::count::Options;
 use super::fault::{Fault, Reply};
 use super::note::Note;
@@ -130,24 +131,30 @@ async fn revoke(State(http): State<Http>, caller: Caller, request: Request) -> A
 }
 
 async fn claim(http: &Http, caller: Caller, request: Request, claim: Claim) -> Answer<Claimed> {
-    let reporter = caller.claimant(&http.service.key)?;
+    let service = &http.service;
+    let reporter = caller.claimant(&service.key)?;
+    let id = claims::claim_id(request.headers(), &reporter, claim, &service.key)?;
     let held = read_subject(http, &caller, request).await?;
-    let events = http.compute(move |service| {
+    let now = service.now();
+    let prepared = http.compute(move |service| {
+        if let Some(claimed) = id.and_then(|id| claims::repeated(service, &id)) {
+            return Ok(Prepared::Repeated(claimed));
+        }
         let asked = held.asked(Purpose::Claim, &caller.settings)?;
-        let events = claims::prepare(service, &asked, claim, By { now: service.now(), reporter });
+        let events = claims::prepare(service, &asked, claim, By { now, reporter });
         let count = signatures(&events);
         if let Some(note) = &caller.note {
             note.set_signatures(count as usize);
         }
         caller.take_claims(count, service)?;
-        Ok(events)
+        Ok(Prepared::Events(events))
     });
-    let events = events.await?;
-    if events.is_empty() {
-        return Ok(Reply(Disposition::Accepted, claims::nothing_claimed(claim)));
-    }
-    let outcomes = claims::submit(http, events.clone()).await?;
-    Ok(Reply(Disposition::Accepted, claims::claimed(&events, &outcomes)?))
+    let claimed = match prepared.await? {
+        Prepared::Repeated(claimed) => claimed,
+        Prepared::Events(events) if events.is_empty() => claims::nothing_claimed(claim),
+        Prepared::Events(events) => claims::make(http, events, id, now).await?,
+    };
+    Ok(Reply(Disposition::Accepted, claimed))
 }
 
 async fn health(_caller: Caller) -> StatusCode {

@@ -93,6 +93,11 @@ pub(crate) fn events_of_every_kind() -> Vec<Event> {
     ];
     events.extend(account_changes().into_iter().map(|change| Event::Account { now: FOUNDED, change }));
     events.extend(whitelist_changes().into_iter().map(|change| Event::Whitelist { now: FOUNDED, change }));
+    events.push(Event::IdentifiedClaim {
+        now: FOUNDED,
+        id: fingerprint(70),
+        events: vec![claim(Standing::Own, Claim::Report, 71)],
+    });
     let policy = Box::new(Policy { own_reports_needed: 2, ..Policy::default() });
     events.push(Event::Policy { now: FOUNDED, policy });
     events.push(Event::Tick { now: Time(FOUNDED.0 + Time::DAY), lines: BEHIND_LINES });

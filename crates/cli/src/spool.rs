@@ -1,0 +1,212 @@
+//! `bruit spool`: reports and revocations that wait for the server.
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use bruit_client::Client;
+use bruit_client::spool::{ClaimKind, SendLimits, Sent, Spool, SpoolEntry, SpooledReport};
+use serde_json::json;
+
+use crate::claim::CLAIM_TIMEOUT;
+use crate::remote::Server;
+use bruit_console::Failure;
+use bruit_console::date;
+use bruit_console::failure::bad_input;
+use bruit_console::quantity::{counted, parse_duration};
+use bruit_console::terminal::{complain, printable};
+
+/// Exit code if reports wait.
+const WAITING: u8 = 1;
+
+/// Exit code if reports were set aside or dropped.
+const TROUBLE: u8 = 2;
+
+const AFTER_HELP: &str = "\
+Exit codes:
+  0  no report waits
+  1  reports wait
+  2  error, or files were set aside because they are damaged or the server refused them
+
+'bruit report --spool DIR' keeps reports in DIR until the server has answered. A spool holds at most 10,000 reports or \
+256 MiB, and a report at most 7 days.
+
+Examples:
+  bruit spool /var/spool/bruit
+  bruit spool --json /var/spool/bruit | jq .reporter
+  bruit spool send /var/spool/bruit";
+
+const SEND_HELP: &str = "\
+Each report counts once, even if the server received it before and its answer was lost.
+
+Exit codes:
+  0  no report waits any more
+  1  reports still wait: the server did not answer, or another process is sending them
+  2  error, or reports were dropped (older than 7 days) or set aside (damaged, or refused by the server)
+
+Example:
+  bruit spool send --token-file /etc/bruit/token /var/spool/bruit";
+
+/// Arguments of `bruit spool`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct SpoolArgs {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+
+    /// Folder of the spool
+    #[arg(value_name = "DIR", required = true)]
+    folder: Option<PathBuf>,
+
+    /// Print one JSON object per report, one per line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    /// Send the reports that wait
+    #[command(after_help = SEND_HELP)]
+    Send(SendArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct SendArgs {
+    /// Folder of the spool
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+
+    /// Time after which no further report is sent
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
+    within: Duration,
+
+    #[command(flatten)]
+    server: Server,
+}
+
+pub(crate) fn run(arguments: &SpoolArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
+    match (&arguments.verb, &arguments.folder) {
+        (Some(Verb::Send(send)), _) => run_send(send, output),
+        (None, Some(folder)) => list(&open(folder)?, arguments.json, output),
+        (None, None) => Err(Failure::BadInput("DIR is missing".to_owned())),
+    }
+}
+
+/// Opens an existing spool: a mistyped path must not become one.
+fn open(folder: &Path) -> Result<Spool, Failure> {
+    if !folder.is_dir() {
+        return Err(Failure::BadInput(format!("{}: no such folder", folder.display())));
+    }
+    Spool::open(folder).map_err(bad_input)
+}
+
+fn list(spool: &Spool, is_json: bool, output: &mut impl Write) -> Result<ExitCode, Failure> {
+    let entries = spool.list().map_err(bad_input)?;
+    let mut output = BufWriter::new(output);
+    for entry in &entries {
+        let line = if is_json { json_line(entry) } else { line(entry) };
+        writeln!(output, "{}", printable(&line))?;
+    }
+    output.flush()?;
+    let is_aside = |entry: &SpoolEntry| !matches!(entry, SpoolEntry::Waiting(_));
+    Ok(match (entries.is_empty(), entries.iter().any(is_aside)) {
+        (true, _) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::from(WAITING),
+        (false, true) => ExitCode::from(TROUBLE),
+    })
+}
+
+fn line(entry: &SpoolEntry) -> String {
+    let (state, report) = match entry {
+        SpoolEntry::Waiting(report) => ("waits", report),
+        SpoolEntry::Refused(report) => ("refused", report),
+        SpoolEntry::Damaged(path) => return format!("{}: damaged", path.display()),
+        _ => return String::new(),
+    };
+    let by = report.reporter.as_ref().map_or_else(String::new, |name| format!(" by {name}"));
+    let error = report.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+    let attempts = counted(report.attempts.into(), "attempt");
+    let time = date::moment(bruit_engine::time::Time(report.time));
+    format!("{time} ({}) {}{by}, {state}, {attempts}{error}", shown_age(age(report)), kind(report))
+}
+
+fn json_line(entry: &SpoolEntry) -> String {
+    let (state, report) = match entry {
+        SpoolEntry::Waiting(report) => ("waiting", report),
+        SpoolEntry::Refused(report) => ("refused", report),
+        SpoolEntry::Damaged(path) => return json!({ "state": "damaged", "file": path }).to_string(),
+        _ => return String::new(),
+    };
+    json!({
+        "state": state,
+        "id": report.id,
+        "claim": kind(report),
+        "reporter": report.reporter,
+        "time": report.time,
+        "age": age(report),
+        "attempts": report.attempts,
+        "error": report.error,
+    })
+    .to_string()
+}
+
+const fn kind(report: &SpooledReport) -> &'static str {
+    match report.claim {
+        ClaimKind::Report => "report",
+        ClaimKind::Revoke => "revoke",
+    }
+}
+
+fn age(report: &SpooledReport) -> u64 {
+    date::now().0.saturating_sub(report.time)
+}
+
+fn shown_age(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+fn run_send(arguments: &SendArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
+    let spool = open(&arguments.folder)?;
+    let client = arguments.server.client(CLAIM_TIMEOUT)?;
+    let sent = spool.send(&client, SendLimits { reports: usize::MAX, time: arguments.within }).map_err(bad_input)?;
+    complain_about(&sent);
+    let entries = spool.list().map_err(bad_input)?;
+    let waiting = entries.iter().filter(|entry| matches!(entry, SpoolEntry::Waiting(_))).count();
+    writeln!(output, "{} sent, {waiting} waiting", counted(sent.sent as u64, "report"))?;
+    let has_trouble = sent.dropped > 0 || !sent.refused.is_empty() || !sent.damaged.is_empty();
+    Ok(match (has_trouble, waiting) {
+        (true, _) => ExitCode::from(TROUBLE),
+        (false, 0) => ExitCode::SUCCESS,
+        (false, _) => ExitCode::from(WAITING),
+    })
+}
+
+/// Sends a part of what waits, after a report was made. Errors are printed.
+pub(crate) fn send_some(spool: &Spool, client: &Client, limits: SendLimits) {
+    match spool.send(client, limits) {
+        Ok(sent) => {
+            complain_about(&sent);
+            if sent.sent > 0 {
+                complain(&format!("sent {} from the spool", counted(sent.sent as u64, "report")));
+            }
+        }
+        Err(error) => complain(&error.to_string()),
+    }
+}
+
+fn complain_about(sent: &Sent) {
+    if let Some(error) = &sent.error {
+        complain(&error.to_string());
+    }
+    if sent.dropped > 0 {
+        complain(&format!("dropped {} older than 7 days", counted(sent.dropped as u64, "report")));
+    }
+    sent.refused.iter().for_each(|text| complain(&format!("set aside: {text}")));
+    sent.damaged.iter().for_each(|path| complain(&format!("set aside: {} is damaged", path.display())));
+}

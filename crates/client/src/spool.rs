@@ -1,0 +1,99 @@
+//! A folder of reports and revocations that wait for the server.
+//!
+//! A report is stored before it is sent, and removed when the server has answered. So a crash, a lost answer or a
+//! stopped server loses nothing. Each report has a random ID, which the server remembers: a report that is sent twice
+//! counts once.
+//!
+//! **Files.** Each report is one file, `TIME-ID.report`. It is written under a temporary name and synced before it is
+//! renamed. A process that sends a report holds a lock on its file, which ends with the process. Damaged files and
+//! those that the server refused are set aside as `.damaged` and `.refused`, and never sent.
+//!
+//! **Bounds.** [`REPORTS_MAX`], [`SPOOL_BYTES_MAX`] and [`REPORT_AGE_MAX`]. A full spool accepts no report; older
+//! reports are dropped when the spool is sent.
+
+mod file;
+mod folder;
+mod send;
+
+use std::io;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::http::Subject;
+
+pub use folder::{REPORTS_MAX, SPOOL_BYTES_MAX, Spool, SpoolEntry, Stored};
+pub use send::{FAILURES_MAX, REPORT_AGE_MAX, SendLimits, Sending, Sent, is_down};
+
+/// Kind of claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClaimKind {
+    /// The message is spam.
+    Report,
+    /// The message is not spam.
+    Revoke,
+}
+
+/// A report or revocation that waits for the server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpooledReport {
+    /// Random ID of 128 bits, in hex. The server counts reports with the same ID once.
+    pub id: String,
+    /// Report or revocation.
+    pub claim: ClaimKind,
+    /// Person who makes the claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reporter: Option<String>,
+    /// Time at which the report was made, in seconds since 1970.
+    pub time: u64,
+    /// Number of failed attempts to send it.
+    #[serde(default)]
+    pub attempts: u32,
+    /// Error of the last attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The signatures of the message.
+    pub subject: Subject,
+}
+
+/// The reason why a spool cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpoolError {
+    /// The spool is full.
+    #[error("the spool {} is full: {reports} reports, {bytes} bytes", folder.display())]
+    Full {
+        /// Folder of the spool.
+        folder: PathBuf,
+        /// Number of files in it.
+        reports: usize,
+        /// Their length.
+        bytes: u64,
+    },
+    /// A file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// File or folder.
+        path: PathBuf,
+        /// Error of the operating system.
+        source: io::Error,
+    },
+    /// No random ID can be made.
+    #[error("no random numbers: {0}")]
+    Random(String),
+}
+
+impl SpooledReport {
+    /// Creates a report with a random ID.
+    ///
+    /// # Errors
+    /// [`SpoolError::Random`] if the operating system has no random numbers.
+    pub fn new(claim: ClaimKind, reporter: Option<&str>, subject: Subject, time: u64) -> Result<Self, SpoolError> {
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).map_err(|error| SpoolError::Random(error.to_string()))?;
+        let id = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { id, claim, reporter: reporter.map(str::to_owned), time, attempts: 0, error: None, subject })
+    }
+}

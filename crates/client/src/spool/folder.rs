@@ -1,0 +1,283 @@
+//! The folder: stores, lists and locks the files of reports.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::file::{self, FILE_BYTES_MAX};
+use super::{SpoolError, SpooledReport};
+
+/// Maximum number of files in a spool, including those that were set aside.
+pub const REPORTS_MAX: usize = 10_000;
+
+/// Maximum length of all files in a spool.
+pub const SPOOL_BYTES_MAX: u64 = 256 << 20;
+
+/// Extension of reports that wait.
+const WAITING: &str = "report";
+/// Extension of files that were set aside because they are damaged.
+const DAMAGED: &str = "damaged";
+/// Extension of reports that were set aside because the server refused them.
+const REFUSED: &str = "refused";
+/// Prefix of files that are being written.
+const TEMPORARY: &str = ".tmp-";
+/// File that a process locks while it adds a report, so that the bounds hold.
+const LOCK: &str = ".lock";
+/// Age in seconds after which a temporary file was left by a crash.
+const TEMPORARY_SECONDS: u64 = 3600;
+
+/// A folder of reports that wait for the server.
+#[derive(Clone, Debug)]
+pub struct Spool {
+    folder: PathBuf,
+}
+
+/// A report in the spool, locked by this process until it is dropped.
+#[derive(Debug)]
+pub struct Stored {
+    pub(super) report: SpooledReport,
+    pub(super) path: PathBuf,
+    /// The lock, on the file that has this path.
+    lock: File,
+}
+
+/// A file of the spool, for a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SpoolEntry {
+    /// A report that waits.
+    Waiting(SpooledReport),
+    /// A report that the server refused.
+    Refused(SpooledReport),
+    /// A damaged file.
+    Damaged(PathBuf),
+}
+
+impl Spool {
+    /// Opens the spool in `folder`, and creates the folder with mode 0700 if it does not exist.
+    ///
+    /// # Errors
+    /// [`SpoolError::Io`] if the folder cannot be created.
+    pub fn open(folder: &Path) -> Result<Self, SpoolError> {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|source| io_error(folder, source))?;
+        Ok(Self { folder: folder.to_owned() })
+    }
+
+    /// Returns the folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Stores a report, so that it survives a crash, and locks it.
+    ///
+    /// # Errors
+    /// [`SpoolError`] if the report was not stored.
+    pub fn store(&self, report: SpooledReport) -> Result<Stored, SpoolError> {
+        let _lock = self.lock()?;
+        self.ensure_room()?;
+        let path = self.folder.join(format!("{:010}-{}.{WAITING}", report.time, report.id));
+        self.write(report, path)
+    }
+
+    /// Returns the reports and the files that were set aside, oldest first.
+    ///
+    /// # Errors
+    /// [`SpoolError::Io`] if the folder cannot be read.
+    pub fn list(&self) -> Result<Vec<SpoolEntry>, SpoolError> {
+        let mut entries = Vec::new();
+        for (path, _) in self.files(&[WAITING, REFUSED, DAMAGED])? {
+            let kind = extension(&path).to_owned();
+            match read(&path) {
+                Ok(Some(report)) if kind == WAITING => entries.push(SpoolEntry::Waiting(report)),
+                Ok(Some(report)) if kind == REFUSED => entries.push(SpoolEntry::Refused(report)),
+                Ok(_) => entries.push(SpoolEntry::Damaged(path)),
+                // Another process has just sent it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(io_error(&path, error)),
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Returns the paths of the reports that wait. Those that were tried last come last, so that no report keeps others
+    /// from being sent.
+    pub(super) fn waiting(&self) -> Result<Vec<PathBuf>, SpoolError> {
+        let mut files = self.files(&[WAITING])?;
+        files.sort_by_key(|(_, changed)| *changed);
+        Ok(files.into_iter().map(|(path, _)| path).collect())
+    }
+
+    /// Locks and reads a report. Returns `None` if another process sends it, or if it was damaged and set aside; then
+    /// the new path is added to `damaged`.
+    pub(super) fn claim(&self, path: &Path, damaged: &mut Vec<PathBuf>) -> Result<Option<Stored>, SpoolError> {
+        let Some(lock) = lock_file(path).map_err(|source| io_error(path, source))? else { return Ok(None) };
+        let named = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        let report = read(path).map_err(|source| io_error(path, source))?;
+        match report.filter(|report| named.ends_with(&report.id) && !report.id.is_empty()) {
+            Some(report) => Ok(Some(Stored { report, path: path.to_owned(), lock })),
+            None => {
+                damaged.push(self.set_aside(path, DAMAGED)?);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Removes a report that was sent or dropped.
+    pub(super) fn remove(&self, stored: &Stored) -> Result<(), SpoolError> {
+        fs::remove_file(&stored.path).map_err(|source| io_error(&stored.path, source))?;
+        // Without a sync, a crash may bring the file back. The server then recognises the report.
+        Ok(())
+    }
+
+    /// Sets a report aside that the server refused.
+    pub(super) fn refuse(&self, stored: Stored, error: &str) -> Result<(), SpoolError> {
+        let stored = self.note_failure(stored, error)?;
+        self.set_aside(&stored.path, REFUSED).map(drop)
+    }
+
+    /// Records a failed attempt in the file of the report.
+    pub(super) fn note_failure(&self, stored: Stored, error: &str) -> Result<Stored, SpoolError> {
+        let Stored { report, path, lock } = stored;
+        let attempts = report.attempts.saturating_add(1);
+        let written = self.write(SpooledReport { attempts, error: Some(error.to_owned()), ..report }, path);
+        drop(lock);
+        written
+    }
+
+    fn set_aside(&self, path: &Path, extension: &str) -> Result<PathBuf, SpoolError> {
+        let aside = path.with_extension(extension);
+        fs::rename(path, &aside).map_err(|source| io_error(path, source))?;
+        self.sync()?;
+        Ok(aside)
+    }
+
+    /// Writes a report to `path`, so that the file is complete or absent after a crash.
+    fn write(&self, report: SpooledReport, path: PathBuf) -> Result<Stored, SpoolError> {
+        let temporary = self.folder.join(format!("{TEMPORARY}{}-{}", report.id, std::process::id()));
+        let write = || {
+            let bytes = file::encode(&report).map_err(io::Error::other)?;
+            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+            file.lock()?;
+            file.write_all(&bytes)?;
+            file.sync_all()?;
+            fs::rename(&temporary, &path)?;
+            Ok(file)
+        };
+        let lock = write().map_err(|source| {
+            // The error of the write is the one that matters.
+            let _ = fs::remove_file(&temporary);
+            io_error(&path, source)
+        })?;
+        self.sync()?;
+        Ok(Stored { report, path, lock })
+    }
+
+    fn sync(&self) -> Result<(), SpoolError> {
+        File::open(&self.folder).and_then(|folder| folder.sync_all()).map_err(|source| io_error(&self.folder, source))
+    }
+
+    fn lock(&self) -> Result<File, SpoolError> {
+        let path = self.folder.join(LOCK);
+        let open = || {
+            let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+            file.lock()?;
+            Ok(file)
+        };
+        open().map_err(|source| io_error(&path, source))
+    }
+
+    /// Refuses another report if the spool is full. Removes temporary files that a crash left.
+    fn ensure_room(&self) -> Result<(), SpoolError> {
+        let (mut reports, mut bytes) = (0, 0);
+        for (path, metadata) in self.entries()? {
+            let is_temporary = name(&path).starts_with(TEMPORARY);
+            let is_old = metadata.modified().ok().and_then(|changed| changed.elapsed().ok());
+            if is_temporary && is_old.is_some_and(|age| age.as_secs() > TEMPORARY_SECONDS) {
+                fs::remove_file(&path).map_err(|source| io_error(&path, source))?;
+            } else if is_temporary || [WAITING, REFUSED, DAMAGED].contains(&extension(&path)) {
+                (reports, bytes) = (reports + 1, bytes + metadata.len());
+            }
+        }
+        if reports >= REPORTS_MAX || bytes + FILE_BYTES_MAX > SPOOL_BYTES_MAX {
+            return Err(SpoolError::Full { folder: self.folder.clone(), reports, bytes });
+        }
+        Ok(())
+    }
+
+    /// Returns the files with one of these extensions, sorted by name, each with the time of its last change.
+    fn files(&self, extensions: &[&str]) -> Result<Vec<(PathBuf, SystemTime)>, SpoolError> {
+        let files = self.entries()?.into_iter().filter(|(path, _)| extensions.contains(&extension(path)));
+        let changed = |metadata: fs::Metadata| metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        let mut files: Vec<_> = files.map(|(path, metadata)| (path, changed(metadata))).collect();
+        files.sort();
+        Ok(files)
+    }
+
+    fn entries(&self) -> Result<Vec<(PathBuf, fs::Metadata)>, SpoolError> {
+        let failed = |source| io_error(&self.folder, source);
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(&self.folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_file() => entries.push((entry.path(), metadata)),
+                Ok(_) => {}
+                // Another process has just sent it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Ok(entries)
+    }
+}
+
+impl Stored {
+    /// Returns the report.
+    #[must_use]
+    pub const fn report(&self) -> &SpooledReport {
+        &self.report
+    }
+}
+
+/// Locks the file at `path`. Returns `None` if another process has locked, replaced or removed it.
+fn lock_file(path: &Path) -> io::Result<Option<File>> {
+    let file = match OpenOptions::new().read(true).write(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => return Ok(None),
+        Err(TryLockError::Error(error)) => return Err(error),
+        Ok(()) => {}
+    }
+    // The file may have been replaced between opening and locking.
+    let is_same = |now: fs::Metadata, locked: fs::Metadata| (now.dev(), now.ino()) == (locked.dev(), locked.ino());
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        now => Ok(is_same(now?, file.metadata()?).then_some(file)),
+    }
+}
+
+/// Reads a report. Returns `None` if the file is damaged.
+fn read(path: &Path) -> io::Result<Option<SpooledReport>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    Ok(file::decode(&bytes).filter(|_| bytes.len() as u64 <= FILE_BYTES_MAX))
+}
+
+fn extension(path: &Path) -> &str {
+    path.extension().and_then(|extension| extension.to_str()).unwrap_or_default()
+}
+
+fn name(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
+fn io_error(path: &Path, source: io::Error) -> SpoolError {
+    SpoolError::Io { path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use tempfile::tempdir;
+
+use super::*;
+use crate::http::{NamedSignature, Subject};
+use crate::spool::ClaimKind;
+
+fn report(time: u64) -> SpooledReport {
+    let signature = NamedSignature { scheme: "exact".into(), value: "00".into(), piece: None };
+    let subject = Subject { signatures: vec![signature], ..Subject::default() };
+    SpooledReport::new(ClaimKind::Report, Some("ann"), subject, time).unwrap()
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn claim(spool: &Spool, path: &Path) -> Option<Stored> {
+    spool.claim(path, &mut Vec::new()).unwrap()
+}
+
+#[test]
+fn a_stored_report_can_be_read_by_its_owner_only() {
+    let folder = tempdir().unwrap();
+    let spool = Spool::open(&folder.path().join("a/b")).unwrap();
+    let stored = spool.store(report(7)).unwrap();
+    assert_eq!((mode(spool.folder()), mode(&stored.path)), (0o700, 0o600));
+    assert_eq!(spool.list().unwrap(), [SpoolEntry::Waiting(stored.report.clone())]);
+    assert!(spool.entries().unwrap().iter().all(|(path, _)| !name(path).starts_with(TEMPORARY)));
+    spool.remove(&stored).unwrap();
+    assert_eq!(spool.list().unwrap(), []);
+}
+
+#[test]
+fn a_report_is_sent_by_one_process_at_a_time() {
+    let folder = tempdir().unwrap();
+    let spool = Spool::open(folder.path()).unwrap();
+    let stored = spool.store(report(7)).unwrap();
+    let path = stored.path.clone();
+    assert!(claim(&spool, &path).is_none(), "locked since it was stored");
+    let stored = spool.note_failure(stored, "no answer").unwrap();
+    assert!(claim(&spool, &path).is_none(), "the lock survives a change of the file");
+    drop(stored);
+    let claimed = claim(&spool, &path).unwrap();
+    assert_eq!((claimed.report.attempts, claimed.report.error.as_deref()), (1, Some("no answer")));
+    spool.remove(&claimed).unwrap();
+    drop(claimed);
+    assert!(claim(&spool, &path).is_none(), "sent by another process");
+}
+
+/// A process may open a file just before another process replaces or removes it.
+#[test]
+fn a_lock_on_a_replaced_file_does_not_count() {
+    let folder = tempdir().unwrap();
+    let spool = Spool::open(folder.path()).unwrap();
+    let stored = spool.store(report(7)).unwrap();
+    let old = File::open(&stored.path).unwrap();
+    let path = stored.path.clone();
+    let stored = spool.note_failure(stored, "no answer").unwrap();
+    old.try_lock().unwrap();
+    assert!(claim(&spool, &path).is_none());
+    drop(stored);
+    assert!(claim(&spool, &path).is_some(), "the lock on the old file does not protect the new one");
+}
+
+#[test]
+fn a_damaged_file_is_set_aside() {
+    let folder = tempdir().unwrap();
+    let spool = Spool::open(folder.path()).unwrap();
+    let path = spool.store(report(7)).unwrap().path;
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[40] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let mut damaged = Vec::new();
+    assert!(spool.claim(&path, &mut damaged).unwrap().is_none());
+    assert_eq!(damaged, [path.with_extension(DAMAGED)]);
+    assert_eq!(
+        (spool.waiting().unwrap(), spool.list().unwrap()),
+        (vec![], vec![SpoolEntry::Damaged(damaged[0].clone())])
+    );
+}
+
+#[test]
+fn a_file_with_the_name_of_another_report_is_damaged() {
+    let folder = tempdir().unwrap();
+    let spool = Spool::open(folder.path()).unwrap();
+    let path = spool.store(report(7)).unwrap().path;
+    let copy = folder.path().join(format!("0000000007-{}.{WAITING}", "0".repeat(32)));
+    fs::copy(&path, &copy).unwrap();
+    assert!(claim(&spool, &copy).is_none() && claim(&spool, &path).is_some());
+}
+
+#[test]
+fn a_full_spool_accepts_no_report() {
+    let folder = tempdir().unwrap();
+    let spool = Spool::open(folder.path()).unwrap();
+    let fill = |count| {
+        (0..count).for_each(|at| drop(File::create(folder.path().join(format!("{at}.{REFUSED}"))).unwrap()));
+    };
+    fill(REPORTS_MAX - 1);
+    let stored = spool.store(report(7)).unwrap();
+    let full = spool.store(report(8));
+    assert!(matches!(full, Err(SpoolError::Full { reports: REPORTS_MAX, .. })), "{full:?}");
+    spool.remove(&stored).unwrap();
+    File::create(folder.path().join(format!("0.{REFUSED}"))).unwrap().set_len(SPOOL_BYTES_MAX).unwrap();
+    assert!(matches!(spool.store(report(8)), Err(SpoolError::Full { .. })), "too many bytes");
+}
+
+#[test]
+fn reports_that_were_tried_come_last() {
+    let folder = tempdir().unwrap();
+    let spool = Spool::open(folder.path()).unwrap();
+    let [first, second] = [1, 2].map(|time| spool.store(report(time)).unwrap());
+    let paths = [first.path.clone(), second.path.clone()];
+    let old = |path: &PathBuf, seconds| {
+        let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+        File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+    };
+    old(&paths[0], 1);
+    old(&paths[1], 2);
+    assert_eq!(spool.waiting().unwrap(), paths);
+    drop(spool.note_failure(first, "no answer").unwrap());
+    assert_eq!(spool.waiting().unwrap(), [paths[1].clone(), paths[0].clone()]);
+}
