@@ -99,6 +99,18 @@ const PACKAGES: &[Package] = &[
         reason: "its mail passes through our milter",
     },
     Package {
+        name: "dovecot-imapd",
+        program: "dovecot",
+        stage: Stage::Nextest,
+        reason: "its users report mail by moving it to Junk",
+    },
+    Package {
+        name: "dovecot-sieve",
+        program: "sievec",
+        stage: Stage::Nextest,
+        reason: "runs our scripts when mail is moved",
+    },
+    Package {
         name: "spamassassin",
         program: "spamassassin",
         stage: Stage::Nextest,

@@ -4,6 +4,7 @@
 
 pub(crate) mod bank;
 mod clients;
+pub(crate) mod dovecot;
 pub(crate) mod milter;
 pub(crate) mod postfix;
 mod program;
