@@ -128,6 +128,8 @@ pub struct Traps {
     pub addresses: HashSet<Vec<u8>>,
     /// The token for reports. The server gives it the standing of a trap.
     pub token: Option<String>,
+    /// The folder for reports that the server did not receive.
+    pub spool: Option<PathBuf>,
     /// True to report a message even if some of its recipients are not traps.
     pub any: bool,
     /// True to throw away mail whose recipients are all traps.

@@ -2,9 +2,10 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bruit_client::http::{Checked, SENDER_BYTES_MAX, Subject};
+use bruit_client::spool::{self, ClaimKind, SendLimits, SpooledReport};
 use bruit_client::{CheckOptions, ClientError, Purpose, Signer};
 
 use crate::config::{Disagreement, Settings};
@@ -16,7 +17,10 @@ use crate::outcome::{Decision, Outcome, field, refusal};
 use crate::policy::{Action, Class};
 use crate::recipients::Joint;
 use crate::server::{Health, Listings, Remote, Unavailable};
-use crate::spool::{Spool, TrapReport};
+use crate::spool::Spool;
+
+/// The part of the spool that is sent at a time.
+const SEND_LIMITS: SendLimits = SendLimits { reports: 1_000, time: Duration::from_secs(20) };
 
 /// The settings, with the clients made from them. A reload makes a new one; messages under way keep theirs.
 pub(crate) struct Filter {
@@ -25,6 +29,8 @@ pub(crate) struct Filter {
     remote: Remote,
     /// The lowest threshold of any recipient, asked for in every check.
     bulk_threshold: Option<u32>,
+    /// The folder for reports of traps, if one is configured.
+    spool: Option<spool::Spool>,
 }
 
 /// What outlives a reload.
@@ -61,7 +67,30 @@ impl Filter {
     pub(crate) fn new(settings: Settings, shared: Arc<Shared>) -> Result<Self, ClientError> {
         let remote = Remote::new(&settings)?;
         let bulk_threshold = settings.rules.bulk_recipients_min();
-        Ok(Self { settings, shared, remote, bulk_threshold })
+        let open = |folder: &std::path::PathBuf| match spool::Spool::open(folder) {
+            Ok(spool) => Some(spool),
+            Err(error) => {
+                tracing::error!(%error, "failed to open the spool; reports of traps may be lost");
+                None
+            }
+        };
+        let spool = settings.traps.spool.as_ref().and_then(open);
+        Ok(Self { settings, shared, remote, bulk_threshold, spool })
+    }
+
+    /// Sends a part of the spool.
+    pub(crate) fn send_spool(&self) {
+        let Some(spool) = &self.spool else { return };
+        match spool.send(self.remote.reports(), SEND_LIMITS) {
+            Ok(sent) => {
+                self.shared.metrics.spool_sent.add(sent.sent as u64);
+                if sent.dropped > 0 || !sent.refused.is_empty() || !sent.damaged.is_empty() {
+                    let (dropped, refused, damaged) = (sent.dropped, sent.refused.len(), sent.damaged.len());
+                    tracing::warn!(dropped, refused, damaged, "reports of traps lost: see bruit spool");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "failed to send the spool"),
+        }
     }
 
     /// Decides what happens to a complete message.
@@ -92,19 +121,28 @@ impl Filter {
         let Some(subject) = self.sign(Purpose::Claim, bytes) else {
             return self.shared.metrics.trap(TrapResult::Lost);
         };
-        let result = match self.shared.health.ask(|| self.remote.report(&subject)) {
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let report = match SpooledReport::new(ClaimKind::Report, None, subject, time) {
+            Ok(report) => report,
+            Err(error) => {
+                tracing::error!(%error, "report of a trap lost");
+                return self.shared.metrics.trap(TrapResult::Lost);
+            }
+        };
+        let result = match self.shared.health.ask(|| self.remote.report(&report)) {
             Ok(claimed) if claimed.accepted > 0 => TrapResult::Accepted,
             Ok(claimed) => {
                 tracing::debug!(id = draft.queue_id, reason = claimed.reason, "report of a trap listed nothing");
                 TrapResult::NothingListed
             }
-            Err(_) => self.spool(subject),
+            Err(_) => self.spool(report),
         };
         self.shared.metrics.trap(result);
     }
 
-    fn spool(&self, subject: Subject) -> TrapResult {
-        match self.shared.spool.store(&TrapReport { subject }) {
+    fn spool(&self, report: SpooledReport) -> TrapResult {
+        let spool = self.spool.as_ref().map_or(&*self.shared.spool, |spool| spool as &dyn Spool);
+        match spool.store(report) {
             Ok(()) => TrapResult::Spooled,
             Err(error) => {
                 tracing::warn!(%error, "report of a trap lost: the server does not answer");

@@ -43,4 +43,4 @@ pub use policy::{Action, Policy};
 pub use server::Listings;
 pub use service::{Milter, Parts, StartError};
 pub use signals::{Signal, Signals};
-pub use spool::{Spool, SpoolError, TrapReport};
+pub use spool::{Spool, SpoolError};

@@ -46,6 +46,7 @@ pub(crate) struct Metrics {
     traps: [Counter; 4],
     pub(crate) greylisted: Counter,
     pub(crate) split: Counter,
+    pub(crate) spool_sent: Counter,
     pub(crate) recipients: Counter,
     pub(crate) uncounted: Counter,
     pub(crate) forged: Counter,
@@ -166,6 +167,7 @@ impl Metrics {
         for (name, help, counter) in [
             ("greylisted_total", "Deferrals of unknown bulk mail.", &self.greylisted),
             ("split_total", "Messages of which some recipients got a quarantined copy.", &self.split),
+            ("spool_sent_total", "Reports of traps sent from the spool.", &self.spool_sent),
             ("recipients_total", "Recipients of checked messages.", &self.recipients),
             ("uncounted_total", "Checks whose recipients the server did not count in full.", &self.uncounted),
             ("forged_fields_total", "X-Bruit fields that were removed.", &self.forged),
@@ -242,11 +244,13 @@ mod tests {
         for counter in [&metrics.connections, &metrics.refused_connections, &metrics.greylisted, &metrics.split] {
             counter.add(1);
         }
-        [&metrics.recipients, &metrics.uncounted, &metrics.forged].iter().for_each(|counter| counter.add(1));
+        [&metrics.recipients, &metrics.uncounted, &metrics.forged, &metrics.spool_sent]
+            .iter()
+            .for_each(|counter| counter.add(1));
         metrics.check(Duration::from_micros(1_000_001));
         let text = metrics.text(State { connections_open: 1, message_bytes: 1, is_server_up: true });
         let values: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-        assert_eq!(values.len(), 2 + 1 + 3 + 5 + 5 + 7 + 4 + 4 + 5 + 2 + 2, "{text}");
+        assert_eq!(values.len(), 2 + 1 + 3 + 5 + 5 + 7 + 4 + 4 + 6 + 2 + 2, "{text}");
         let is_one = |line: &&&str| line.ends_with(" 1") || line.ends_with(" 1.000001");
         assert_eq!(values.iter().filter(is_one).count(), values.len(), "{text}");
     }

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bruit_client::http::{Checked, Claimed, Subject};
+use bruit_client::spool::SpooledReport;
 use bruit_client::{CheckOptions, Client, ClientError};
 
 use crate::config::Settings;
@@ -165,9 +166,14 @@ impl Remote {
         self.checks.clone().with_idempotency_key(key)?.check_with(subject, options)
     }
 
-    /// Reports a message.
-    pub(crate) fn report(&self, subject: &Subject) -> Result<Claimed, ClientError> {
-        self.reports.report(subject)
+    /// Reports a message. A report that is repeated later counts once.
+    pub(crate) fn report(&self, report: &SpooledReport) -> Result<Claimed, ClientError> {
+        self.reports.send_spooled(report)
+    }
+
+    /// Returns the client for reports.
+    pub(crate) const fn reports(&self) -> &Client {
+        &self.reports
     }
 }
 

@@ -24,6 +24,12 @@ const SHORTAGE: Duration = Duration::from_millis(100);
 /// Interval at which a stopping milter looks at its connections.
 const GLANCE: Duration = Duration::from_millis(10);
 
+/// Interval at which the spool is sent.
+const SPOOL_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Interval at which the thread of the spool looks whether the milter stops.
+const SPOOL_GLANCE: Duration = Duration::from_secs(1);
+
 /// Minimum time between two log lines about connections that were refused or cut off.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -98,6 +104,9 @@ impl Milter {
             thread::Builder::new().name("listener".to_owned()).spawn(run).map_err(StartError::Thread)?;
             listening.push(address);
         }
+        let sender = Arc::clone(&service);
+        let run = move || sender.send_spool_until_stop();
+        thread::Builder::new().name("spool".to_owned()).spawn(run).map_err(StartError::Thread)?;
         Ok(Self { service, listening, endpoint })
     }
 
@@ -175,6 +184,18 @@ impl Service {
             message_bytes: memory.used_bytes(),
             is_server_up: !health.is_down(),
         })
+    }
+
+    /// Sends the spool at once and then regularly, until the milter stops.
+    fn send_spool_until_stop(&self) {
+        let mut last: Option<Instant> = None;
+        while !self.is_stopping.load(Ordering::Acquire) {
+            if last.is_none_or(|last| last.elapsed() >= SPOOL_INTERVAL) {
+                self.current().send_spool();
+                last = Some(Instant::now());
+            }
+            thread::sleep(SPOOL_GLANCE);
+        }
     }
 
     /// Accepts connections until the milter stops.

@@ -2,14 +2,7 @@
 
 use std::fmt;
 
-use bruit_client::http::Subject;
-
-/// A report by a trap that could not be sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TrapReport {
-    /// The signatures of the message.
-    pub subject: Subject,
-}
+use bruit_client::spool::{self, SpooledReport};
 
 /// A place for reports that are sent later.
 pub trait Spool: Send + Sync {
@@ -17,7 +10,7 @@ pub trait Spool: Send + Sync {
     ///
     /// # Errors
     /// [`SpoolError`] if the report is lost.
-    fn store(&self, report: &TrapReport) -> Result<(), SpoolError>;
+    fn store(&self, report: SpooledReport) -> Result<(), SpoolError>;
 }
 
 /// The reason why a report is lost.
@@ -37,8 +30,14 @@ pub enum SpoolError {
 pub(crate) struct NoSpool;
 
 impl Spool for NoSpool {
-    fn store(&self, _: &TrapReport) -> Result<(), SpoolError> {
+    fn store(&self, _: SpooledReport) -> Result<(), SpoolError> {
         Err(SpoolError::None)
+    }
+}
+
+impl Spool for spool::Spool {
+    fn store(&self, report: SpooledReport) -> Result<(), SpoolError> {
+        Self::store(self, report).map(drop).map_err(|error| SpoolError::Failed(error.to_string()))
     }
 }
 

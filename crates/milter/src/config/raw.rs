@@ -109,6 +109,7 @@ struct RawTraps {
     addresses: Vec<String>,
     file: Option<PathBuf>,
     token_file: Option<PathBuf>,
+    spool: Option<PathBuf>,
     when: RawWhen,
     action: RawTrapAction,
 }
@@ -254,6 +255,7 @@ impl RawTraps {
         Ok(Traps {
             addresses,
             token: self.token_file.map(|file| token("traps.token_file", &file)).transpose()?,
+            spool: self.spool,
             any: self.when == RawWhen::Any,
             discard: self.action == RawTrapAction::Discard,
         })

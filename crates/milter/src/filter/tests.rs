@@ -105,11 +105,24 @@ fn a_replica_answers_while_the_server_does_not() {
 struct Counted(Arc<AtomicUsize>);
 
 impl Spool for Counted {
-    fn store(&self, report: &TrapReport) -> Result<(), SpoolError> {
+    fn store(&self, report: SpooledReport) -> Result<(), SpoolError> {
         assert!(report.subject.signatures.iter().all(|named| !named.scheme.starts_with("dcc")), "a claim");
         self.0.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
+}
+
+#[test]
+fn a_report_of_a_trap_waits_in_the_configured_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!("[traps]\naddresses = [\"trap@d.example\"]\nspool = {:?}", folder.path().join("spool"));
+    let filter = filter(&text);
+    filter.decide(&draft(&filter, &["<trap@d.example>"]));
+    assert!(filter.shared.metrics.text(crate::metrics::State::default()).contains("result=\"spooled\"} 1"));
+    filter.send_spool();
+    let spool = spool::Spool::open(&folder.path().join("spool")).unwrap();
+    let [spool::SpoolEntry::Waiting(report)] = &spool.list().unwrap()[..] else { panic!("one report") };
+    assert_eq!((report.claim, report.attempts), (ClaimKind::Report, 1), "the server still does not answer");
 }
 
 #[test]
