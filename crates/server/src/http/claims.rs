@@ -94,7 +94,7 @@ fn claimed(events: &[Event], outcomes: &[Outcome]) -> Result<Claimed, Fault> {
         pairs.filter_map(|(_, outcome)| outcome.refusal()).filter(|refusal| *refusal != Refusal::Whitelisted)
     };
     // If only other events were refused, the claims are accepted, but near replicas will not be recognized.
-    let last = refusals(true).last().or_else(|| refusals(false).next());
+    let last = refusals(true).next_back().or_else(|| refusals(false).next());
     let claimed =
         Claimed { reason: last.map(|refusal| refusal.to_string()), ..response(ClaimTotals::of(events, outcomes)) };
     match last {
