@@ -288,6 +288,14 @@ impl SpamBook {
         lines.end as u64 >= end
     }
 
+    /// Returns true if the set of a book contains a signature in the generation of `epoch`.
+    pub(crate) fn is_in_set(&self, book: Book, epoch: u64, fingerprint: &Fingerprint) -> bool {
+        let generations =
+            if book == Book::Listed { self.listed.check(fingerprint) } else { self.revoked.check(fingerprint) };
+        let age = self.epoch().checked_sub(epoch).and_then(|age| u32::try_from(age).ok());
+        age.is_some_and(|age| generations.contains(age))
+    }
+
     /// Adds signatures to the set of a book that is built again.
     pub(crate) fn rejoin(&mut self, book: Book, epoch: u64, set: &[Fingerprint]) {
         // Ignore errors: the generation may have ended meanwhile.

@@ -399,3 +399,57 @@ fn forgotten_servers_are_bounded() {
     }
     assert_eq!(node.forget(FORGOTTEN_MAX as u8 + 1, true), refused(ExchangeRefusal::TooMany));
 }
+
+/// A server does not list a signature again that is listed already.
+#[test]
+fn listings_and_revocations_that_others_support_stay() {
+    let mut nodes = cluster(&[0, 1, BAD]);
+    nodes[0].claim(Claim::Report, 3);
+    exchange(&mut nodes);
+    nodes[2].claim(Claim::Report, 1);
+    nodes[2].claim(Claim::Report, 2);
+    nodes[2].claim(Claim::Revoke, 3);
+    exchange(&mut nodes);
+    nodes[0].claim(Claim::Report, 1);
+    nodes[1].claim(Claim::Revoke, 3);
+    exchange(&mut nodes);
+    assert_eq!(nodes[0].forget(BAD, true), Outcome::Done);
+    exchange(&mut nodes[..2]);
+    for node in &mut nodes[..2] {
+        node.finish();
+        let kinds = [1, 2, 3].map(|signature| node.knowledge(signature).0);
+        assert_eq!(kinds, [Kind::Spam, Kind::Unknown, Kind::Ham]);
+    }
+}
+
+#[test]
+fn a_claim_of_our_own_that_is_not_sealed_yet_supports_a_listing() {
+    let mut nodes = cluster(&[0, BAD]);
+    nodes[1].claim(Claim::Report, 1);
+    exchange(&mut nodes);
+    nodes[0].claim(Claim::Report, 1);
+    assert_eq!(nodes[0].forget(BAD, true), Outcome::Done);
+    nodes[0].finish();
+    assert_eq!(nodes[0].knowledge(1).0, Kind::Spam);
+}
+
+#[test]
+fn a_claim_may_arrive_after_the_listing_that_it_supports_was_read() {
+    let mut nodes = cluster(&[0, 1, BAD]);
+    nodes[1].claim(Claim::Report, 1);
+    nodes[2].claim(Claim::Report, 1);
+    let (honest, bad) = (nodes[1].seal(), nodes[2].seal());
+    let (votes, sets): (Vec<_>, Vec<_>) = honest.into_iter().partition(|segment| segment.chain.book == Book::Votes);
+    bad.iter().chain(&sets).for_each(|segment| assert!(matches!(nodes[0].receive(segment), Outcome::Taken { .. })));
+    assert_eq!(nodes[0].forget(BAD, true), Outcome::Done);
+    let is_read = |node: &Node| {
+        node.engine.rereading().is_some_and(|part| (part.chain.origin, part.chain.book) == (origin(1), Book::Listed))
+    };
+    while !is_read(&nodes[0]) {
+        assert!(nodes[0].step());
+    }
+    assert!(nodes[0].step());
+    votes.iter().for_each(|segment| assert!(matches!(nodes[0].receive(segment), Outcome::Taken { .. })));
+    nodes[0].finish();
+    assert_eq!(nodes[0].knowledge(1).0, Kind::Spam);
+}

@@ -8,8 +8,9 @@
 //!    The nursery drops its evidence about the claimed ones, because votes do not record the node that accepted them.
 //! 2. *Claims*: the claims of all other nodes are counted again, and their signatures are remembered as supported.
 //! 3. *Sets*: listings and revocations of all others, and our own, are joined again. Other nodes may have listed a
-//!    signature only because of the forgotten server's claims, so tainted signatures must also be supported. Then older
-//!    generations are copied.
+//!    signature only because of the forgotten server's claims, so tainted signatures must also be supported. A server does
+//!    not list a signature again that is listed already, so supported signatures stay in the generations of the claims
+//!    that support them. Then older generations are copied.
 //! 4. *Recipients*: the recipients of all other nodes are counted again.
 //!
 //! Listings and revocations are built again from the oldest generation to which the forgotten server contributed, and
@@ -25,7 +26,7 @@ use bruit_filters::ring::MembershipRing;
 use super::exchange::Admission;
 use super::{Engine, Outcome};
 use crate::event::Event;
-use crate::exchange::{Book, Chain, Entries, ExchangeRefusal, Frontier, Received, Relation};
+use crate::exchange::{Book, Chain, ClaimEntry, Entries, ExchangeRefusal, Frontier, Received, Relation};
 use crate::generations::LIVE_GENERATIONS;
 use crate::memory::failed_allocation;
 use crate::spam::claim_key;
@@ -101,6 +102,14 @@ fn remember(ring: &mut MembershipRing, claim: Claim, generation: u64, fingerprin
 /// Returns the kind of claim that a set of a book stands for.
 const fn claim_of(book: Book) -> Claim {
     if matches!(book, Book::Revoked) { Claim::Revoke } else { Claim::Report }
+}
+
+/// Returns the book of the set that a kind of claim changes.
+const fn set_of(claim: Claim) -> Book {
+    match claim {
+        Claim::Report => Book::Listed,
+        Claim::Revoke => Book::Revoked,
+    }
 }
 
 impl Engine {
@@ -231,6 +240,7 @@ impl Engine {
                 }
             }
             (Stage::Sets, Entries::Set(set)) => self.join_shadow(chain.book, chain.generation, set),
+            (Stage::Sets, Entries::Votes(votes)) => self.rejoin_votes(chain.generation, votes),
             (Stage::Recipients, Entries::Recipients(recipients)) => {
                 for (fingerprint, amount) in recipients {
                     self.recount_recipients(chain.generation, fingerprint, *amount);
@@ -263,6 +273,19 @@ impl Engine {
     pub(super) fn note_support(&mut self, claim: Claim, generation: u64, fingerprint: &Fingerprint) {
         if let Some(remembered) = self.rebuild.as_mut().and_then(|rebuild| rebuild.remembered.as_mut()) {
             remember(&mut remembered.supported, claim, generation, fingerprint);
+            self.rejoin_supported(claim, generation, fingerprint);
+        }
+    }
+
+    /// Keeps what a claim at another server supports, if the set in use contains it in the claim's generation: that
+    /// server did not list a signature again that the forgotten one had listed, and its listing may have been read before
+    /// its claim.
+    fn rejoin_supported(&mut self, claim: Claim, generation: u64, fingerprint: &Fingerprint) {
+        let Some(remembered) = self.rebuild.as_ref().and_then(|rebuild| rebuild.remembered.as_ref()) else { return };
+        let is_tainted = !remembered.tainted.check(&claim_key(claim, 0, fingerprint)).is_empty();
+        let book = set_of(claim);
+        if is_tainted && self.spam.is_in_set(book, generation, fingerprint) {
+            self.spam.rejoin(book, generation, &[*fingerprint]);
         }
     }
 
@@ -272,6 +295,12 @@ impl Engine {
         let admitted: Vec<Fingerprint> =
             set.iter().filter(|one| remembered.admits(claim_of(book), one)).copied().collect();
         self.spam.rejoin(book, generation, &admitted);
+    }
+
+    fn rejoin_votes(&mut self, generation: u64, votes: &[ClaimEntry]) {
+        for vote in votes {
+            vote.signatures.iter().for_each(|(one, _)| self.rejoin_supported(vote.claim, generation, one));
+        }
     }
 
     fn recount_recipients(&mut self, generation: u64, fingerprint: &Fingerprint, amount: u32) {
@@ -339,14 +368,16 @@ impl Engine {
     }
 
     fn begin_sets(&mut self) {
-        let is_set = |chain: &Chain| matches!(chain.book, Book::Listed | Book::Revoked);
+        let is_read = |chain: &Chain| matches!(chain.book, Book::Listed | Book::Revoked | Book::Votes);
         self.begin_stage(Stage::Sets, |_, rebuild, chain| {
-            is_set(chain) && rebuild.spam_from.is_some_and(|from| chain.generation >= from)
+            is_read(chain) && rebuild.spam_from.is_some_and(|from| chain.generation >= from)
         });
         self.spam.begin_sets();
         for ((book, generation), entries) in self.exchange.waiting() {
-            if let Entries::Set(set) = entries {
-                self.join_shadow(book, generation, &set);
+            match entries {
+                Entries::Set(set) => self.join_shadow(book, generation, &set),
+                Entries::Votes(votes) => self.rejoin_votes(generation, &votes),
+                Entries::Levels(_) | Entries::Recipients(_) | Entries::Texts(_) => {}
             }
         }
     }
