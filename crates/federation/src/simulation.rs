@@ -1,6 +1,6 @@
 //! A network of servers in memory, generated from one seed: it runs the coordinator that ships under loss, duplication,
-//! delay, partitions, crashes, lost and old disks, clocks that differ and jump, memory that grows, brokers that forget and
-//! lying peers.
+//! delay, partitions, crashes, lost and old disks, clocks that differ and jump, memory that grows, brokers that forget,
+//! lying peers, and nodes that are forgotten after a break-in.
 //!
 //! [`run`] lets two to six nodes of a cluster accept claims and recipients under all of these faults, linked directly,
 //! over a broker, or both. Then it heals the network and compares: every count with the exact sum, both sets, all frontiers,
@@ -58,6 +58,10 @@ pub struct Summary {
     pub grown: u64,
     /// Number of times that a broker lost data.
     pub forgotten_by_broker: u64,
+    /// Number of chains of nodes whose copy was damaged.
+    pub damaged: u64,
+    /// Number of nodes that an intruder used and the operator had forgotten.
+    pub nodes_forgotten: u64,
     /// Number of forked histories of lying peers.
     pub forks: u64,
     /// Number of chains fetched again from the start.
@@ -106,6 +110,8 @@ impl Summary {
         self.jumps += other.jumps;
         self.grown += other.grown;
         self.forgotten_by_broker += other.forgotten_by_broker;
+        self.damaged += other.damaged;
+        self.nodes_forgotten += other.nodes_forgotten;
         self.forks += other.forks;
         self.repairs += other.repairs;
         other.rejected.iter().for_each(|(reason, count)| *self.rejected.entry(reason).or_default() += count);

@@ -51,7 +51,10 @@ fn healed_networks_agree_and_count_everything_once() {
     let all = run_all(FIXED);
     let faults = [all.crashes, all.forgotten, all.disks_lost, all.disks_replaced, all.jumps, all.grown];
     assert!(faults.iter().all(|count| *count > 0), "{all:?}");
-    assert!(all.repairs > 0 && all.forks > 0 && all.forgotten_by_broker > 0, "{all:?}");
+    assert!(
+        all.repairs > 0 && all.forks > 0 && all.damaged > 0 && all.nodes_forgotten > 0 && all.forgotten_by_broker > 0,
+        "{all:?}"
+    );
     for reason in ["already_taken", "not_next", "forged", "malformed", "wrong_chain", "foreign_realm", "expired"] {
         assert!(all.rejected.contains_key(reason), "no segment was {reason}: {all:?}");
     }

@@ -31,6 +31,8 @@ use traffic::{Answer, Query};
 const SIGNATURES: u32 = 24;
 /// Signatures that only the liar claims.
 pub(super) const VICTIMS: std::ops::Range<u32> = 1_000..1_040;
+/// Signatures that only an intruder claims.
+pub(super) const FORGED: std::ops::Range<u32> = 2_000..2_010;
 /// Maximum recipients counted from a peer.
 pub(super) const PEER_CAP: u32 = 7;
 
@@ -83,6 +85,8 @@ enum Action {
     Refresh(Place),
     /// A fault occurs.
     Break,
+    /// The operator takes back what the node with an intruder said.
+    Forget,
     /// A crashed server restarts.
     Start(usize),
     /// The partition ends, and the liar stops to withhold segments.
@@ -114,6 +118,8 @@ pub(super) struct Network {
     wiring: Wiring,
     /// True if the broker has lost heads.
     has_lost_heads: bool,
+    /// The node that an intruder used. It is forgotten.
+    intruder: Option<usize>,
     /// Origins lost with their disks.
     lost: Vec<Origin>,
     /// The side of the partition of each server, and of the broker. Servers on different sides cannot communicate.
@@ -172,6 +178,7 @@ impl Network {
             broker: Broker::default(),
             wiring,
             has_lost_heads: false,
+            intruder: None,
             lost: Vec::new(),
             loss: random.random_range(0..300),
             repetition: random.random_range(0..300),
@@ -266,6 +273,7 @@ impl Network {
                 self.act(Action::Start(number));
             }
         }
+        self.forget_everywhere();
         let end = self.now_ms + HEALING_MS;
         while self.now_ms < end {
             let next = self.now_ms + 2_000;
@@ -301,7 +309,7 @@ impl Network {
         let Some(liar) = self.liar.as_ref().filter(|_| self.is_polite && self.summary.forks == 1) else { return true };
         let ours = liar.engine.exchange().chains().filter(|(chain, _)| Some(chain.origin) == liar.origin());
         let shared: Vec<_> = ours.filter(|(chain, _)| chain.book.is_public()).collect();
-        self.nodes.iter().all(|node| {
+        self.members().all(|node| {
             let is_forked = |(chain, at): &(Chain, Frontier)| {
                 let taken = node.engine.exchange().frontier(chain);
                 taken.sequence == at.sequence
@@ -314,14 +322,17 @@ impl Network {
 
     /// Returns true if nothing is queued, and all have applied the same segments. All books agree on the time by then.
     fn is_settled(&mut self) -> bool {
-        let latest = self.nodes.iter().map(|node| node.engine.now().max(node.clock(self.now()))).max().unwrap();
+        if self.members().any(|node| node.engine.is_forgetting()) {
+            return false;
+        }
+        let latest = self.members().map(|node| node.engine.now().max(node.clock(self.now()))).max().unwrap();
         // Tick twice, because the tick that begins a generation leaves the oldest one for the next tick to clear.
         for node in &mut self.nodes {
             node.tick(latest);
             node.tick(latest);
             node.sync();
         }
-        let is_sealed = self.nodes.iter().all(|node| node.engine.exchange().pending_bytes() == 0);
+        let is_sealed = self.members().all(|node| node.engine.exchange().pending_bytes() == 0);
         is_sealed && truth::frontiers_agree(self) && self.has_repaired()
     }
 
@@ -352,7 +363,18 @@ impl Network {
     /// Returns the origins that ended with a disk, whose entries are counted by their logs.
     pub(super) fn dead(&self) -> BTreeSet<Origin> {
         let replaced = self.nodes.iter().filter_map(|node| node.replaced.filter(|_| node.origin() != node.replaced));
-        self.lost.iter().copied().chain(replaced).collect()
+        let forgotten = self.forgotten();
+        self.lost.iter().copied().chain(replaced).filter(|origin| Some(origin.key) != forgotten).collect()
+    }
+
+    /// Returns the nodes that are not forgotten.
+    pub(super) fn members(&self) -> impl Iterator<Item = &Server> {
+        self.nodes.iter().enumerate().filter(|(number, _)| Some(*number) != self.intruder).map(|(_, node)| node)
+    }
+
+    /// Returns the key of the forgotten node.
+    pub(super) fn forgotten(&self) -> Option<[u8; 32]> {
+        Some(*self.nodes[self.intruder?].key.public().as_bytes())
     }
 
     fn act(&mut self, action: Action) {
@@ -380,6 +402,7 @@ impl Network {
             Action::News { at, heads } => self.take_news(at, &heads),
             Action::Refresh(at) => self.refresh(at),
             Action::Break => self.break_something(),
+            Action::Forget => self.forget(),
             Action::Start(number) => self.boot(number),
             Action::Join => {
                 self.sides.fill(0);
@@ -400,6 +423,7 @@ impl Network {
     fn step(&mut self, number: usize) {
         let now_ms = self.now_ms;
         if self.server(number).is_up {
+            self.server(number).reread(now_ms);
             self.server(number).export(now_ms);
             self.publish(number);
         }

@@ -22,6 +22,7 @@ use crate::coordinator::Moment;
 use crate::coordinator::exporter::{ExportRequest, Exporter, Surroundings, awaits_cluster};
 use crate::coordinator::judge::Known;
 use crate::coordinator::publisher::Publisher;
+use crate::coordinator::rereader::{REREAD_BYTES, RereadRequest, Rereader};
 use crate::keys::{NodeKey, PublicKey};
 use crate::shelf::{MemoryLogs, Reader, Shelf};
 
@@ -33,6 +34,9 @@ pub(super) const START: Time = Time(1_700_000_011);
 
 /// Small sizes, but large enough that no two signatures of a run share all cells.
 const SIZES: BookSizes = BookSizes { spam_lines: 64, revoked_lines: 64, claim_lines: 256, bulk_lines: 256 };
+
+/// Number of requests of the rereader that a step carries out, so that a server may crash in between.
+const REREAD_STEPS: usize = 12;
 
 /// An acknowledged event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +78,7 @@ pub(super) struct Server {
     pub(super) logs: MemoryLogs,
     pub(super) shelf: Shelf,
     exporter: Exporter,
+    rereader: Rereader,
     pub(super) publisher: Option<Publisher>,
     pub(super) links: Vec<SimLink>,
     ends: Vec<End>,
@@ -127,11 +132,6 @@ impl Server {
         joins: Vec<OriginChange>,
         ends: Vec<End>,
     ) -> Self {
-        let others = joins.iter().filter_map(|join| match join {
-            OriginChange::Join { key, terms } => Some((PublicKey::from_bytes(key).unwrap(), terms.relation)),
-            _ => None,
-        });
-        let known = Arc::new(Known::new(others.chain([(key.public(), Relation::Cluster)])));
         let engine = blank.empty_like(Policy::default(), START);
         let logs = MemoryLogs::default();
         let shelf = Shelf::open(logs.clone(), key.clone(), &engine).unwrap();
@@ -144,13 +144,14 @@ impl Server {
             logs,
             shelf,
             exporter: Exporter::default(),
+            rereader: Rereader::default(),
             publisher: None,
             links: Vec::new(),
             ends,
             offset,
             booted_ms: 0,
             boots: 0,
-            known,
+            known: Arc::default(),
             joins,
             is_cluster,
             journal: Vec::new(),
@@ -184,6 +185,8 @@ impl Server {
         self.note_links();
         self.shelf = Shelf::open(self.logs.clone(), self.key.clone(), &self.engine).unwrap();
         self.exporter = Exporter::default();
+        self.rereader = Rereader::default();
+        self.refresh_known();
         self.links = self.ends.iter().map(|end| SimLink::new(*end, self)).collect();
         let has_broker = self.ends.contains(&End::Broker);
         self.publisher = has_broker.then(|| Publisher::new(Reader::Cluster, "broker"));
@@ -335,6 +338,49 @@ impl Server {
                 self.fault.get_or_insert_with(|| format!("the exporter fails: {error}"));
             }
         }
+    }
+
+    /// Reads part of the own logs again, if a server is being forgotten.
+    pub(super) fn reread(&mut self, now_ms: u64) {
+        let now = self.moment(now_ms).now;
+        for _ in 0..REREAD_STEPS {
+            match self.rereader.next(&self.engine, now) {
+                RereadRequest::Idle | RereadRequest::Wait => return self.refresh_known(),
+                RereadRequest::Read { chain, offset } => {
+                    let log = self.shelf.stored(&chain, offset, REREAD_BYTES).unwrap();
+                    self.rereader.read(&log, self.shelf.realm(), now);
+                }
+                RereadRequest::Submit(events) => {
+                    let outcomes = self.submit_all(events);
+                    self.rereader.submitted(&outcomes);
+                }
+                RereadRequest::ForgetLog(chain) => self.shelf.forget(&chain).unwrap(),
+            }
+        }
+    }
+
+    /// Updates the accepted origins: those of other servers that are not forgotten, and our own.
+    fn refresh_known(&mut self) {
+        let others = self.joins.iter().filter_map(|join| match join {
+            OriginChange::Join { key, terms } if !self.has_forgotten(key) => {
+                Some((PublicKey::from_bytes(key).unwrap(), terms.relation))
+            }
+            _ => None,
+        });
+        self.known = Arc::new(Known::new(others.chain([(self.key.public(), Relation::Cluster)])));
+    }
+
+    /// Returns true if the server with this key was forgotten here.
+    pub(super) fn has_forgotten(&self, key: &[u8; 32]) -> bool {
+        self.engine.exchange().is_forgotten(key)
+    }
+
+    /// Carries out an operator's command to forget the server with this key.
+    pub(super) fn forget_server(&mut self, key: [u8; 32], now: Time) {
+        let (now, by) = (self.clock(now), *self.key.public().as_bytes());
+        self.submit(Event::Forget { now, key, by, is_forgotten: true }, None);
+        // The command returns once the event is on disk.
+        self.sync();
     }
 
     /// Lets the exporter seal at once.

@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use bruit_engine::exchange::{Book, Chain, Frontier};
 use bruit_engine::trust::Claim;
 use bruit_engine::verdict::Kind;
+use bruit_filters::Fingerprint;
 
 use super::link::End;
-use super::network::{Network, PEER_CAP, VICTIMS, signature, signatures};
+use super::network::{FORGED, Network, PEER_CAP, VICTIMS, signature, signatures};
 use super::server::{Fact, Server};
 use crate::coordinator::peer::PeerState;
 use crate::keys::SIGNATURE_BYTES;
@@ -29,32 +30,35 @@ type Sums = BTreeMap<(CountKind, u64, u64), u32>;
 /// Returns the chains of nodes, and a server's frontiers of them.
 fn frontiers(network: &Network, node: &Server) -> BTreeMap<Chain, Frontier> {
     let liar = network.liar.as_ref().map(|liar| *liar.key.public().as_bytes());
-    let is_node = |chain: &Chain| Some(chain.origin.key) != liar && node.engine.is_live(chain.book, chain.generation);
+    let others = [liar, network.forgotten()];
+    let is_node =
+        |chain: &Chain| !others.contains(&Some(chain.origin.key)) && node.engine.is_live(chain.book, chain.generation);
     node.engine.exchange().chains().filter(|(chain, _)| is_node(chain)).collect()
 }
 
 /// Returns true if all nodes have the same frontiers.
 pub(super) fn frontiers_agree(network: &Network) -> bool {
-    let mut all = network.nodes.iter().map(|node| frontiers(network, node));
+    let mut all = network.members().map(|node| frontiers(network, node));
     let first = all.next().unwrap();
     all.all(|other| other == first)
 }
 
 /// Describes a chain in which nodes differ.
 pub(super) fn disagreement(network: &Network) -> String {
-    let all: Vec<_> = network.nodes.iter().map(|node| frontiers(network, node)).collect();
+    let all: Vec<_> = network.members().map(|node| frontiers(network, node)).collect();
     let chains: BTreeSet<Chain> = all.iter().flat_map(|frontiers| frontiers.keys().copied()).collect();
     let sequences = |chain: &Chain| all.iter().map(|of| of.get(chain).map_or(0, |f| f.sequence)).collect::<Vec<_>>();
     let unlike = chains.iter().map(|chain| (chain, sequences(chain))).find(|(_, at)| at.iter().any(|s| *s != at[0]));
-    let pending: Vec<_> = network.nodes.iter().map(|node| node.engine.exchange().pending_bytes()).collect();
+    let pending: Vec<_> = network.members().map(|node| node.engine.exchange().pending_bytes()).collect();
     format!("{unlike:?}, waiting {pending:?}")
 }
 
 /// Checks all conditions.
 pub(super) fn compare(network: &Network) -> Result<(), String> {
     let sums = exact_sums(network);
-    for (number, node) in network.nodes.iter().enumerate() {
+    for (number, node) in network.members().enumerate() {
         compare_counts(&sums, node).map_err(|what| format!("node {number}: {what}"))?;
+        compare_forged(node).map_err(|what| format!("node {number}: {what}"))?;
         compare_victims(node).map_err(|what| format!("node {number}: {what}"))?;
     }
     compare_sets(network)?;
@@ -64,7 +68,7 @@ pub(super) fn compare(network: &Network) -> Result<(), String> {
 fn exact_sums(network: &Network) -> Sums {
     let mut sums = Sums::new();
     let mut add = |counted, generation, high, amount| *sums.entry((counted, generation, high)).or_default() += amount;
-    for fact in network.nodes.iter().flat_map(Server::facts) {
+    for fact in network.members().flat_map(Server::facts) {
         match fact {
             Fact::Claimed { generation, claim, flag, fingerprint } => {
                 add(CountKind::Claims(*claim, *flag), *generation, fingerprint.high(), 1);
@@ -75,8 +79,9 @@ fn exact_sums(network: &Network) -> Sums {
         }
     }
     let dead = network.dead();
-    let end = |chain: &Chain| network.nodes[0].engine.exchange().frontier(chain).offset as usize;
-    for (chain, log) in network.nodes[0].logs.logs().iter().filter(|(chain, _)| dead.contains(&chain.origin)) {
+    let first = network.members().next().unwrap();
+    let end = |chain: &Chain| first.engine.exchange().frontier(chain).offset as usize;
+    for (chain, log) in first.logs.logs().iter().filter(|(chain, _)| dead.contains(&chain.origin)) {
         let mut rest = &log[..end(chain).min(log.len())];
         while let Some((segment, behind)) = split(rest).unwrap() {
             let payload = &segment[SEGMENT_HEADER_BYTES..segment.len() - SIGNATURE_BYTES];
@@ -156,10 +161,24 @@ fn compare_victims(node: &Server) -> Result<(), String> {
     Ok(())
 }
 
+/// Checks that nothing is left of what only the forgotten node claimed and counted.
+fn compare_forged(node: &Server) -> Result<(), String> {
+    for forged in FORGED.map(signature) {
+        let (verdict, total) = (node.engine.check(&forged, 0), node.engine.bulk().total(&forged));
+        if verdict.kind != Kind::Unknown || total > 0 {
+            return Err(format!("claims of the forgotten node: {verdict:?}, {total} recipients"));
+        }
+    }
+    Ok(())
+}
+
 fn compare_sets(network: &Network) -> Result<(), String> {
+    if network.forgotten().is_some() {
+        return compare_reported(network);
+    }
     let sets = |node: &Server| (node.engine.spam().listed().clone(), node.engine.spam().revoked().clone());
-    let (listed, revoked) = sets(&network.nodes[0]);
-    for (number, node) in network.nodes.iter().enumerate().filter(|(_, node)| has_first_size(network, node)) {
+    let (listed, revoked) = sets(network.members().next().unwrap());
+    for (number, node) in network.members().enumerate().filter(|(_, node)| has_first_size(network, node)) {
         let (l, r) = sets(node);
         if (l != listed) || (r != revoked) {
             return Err(format!("node {number} differs in listings or revocations: {:?}", (l == listed, r == revoked)));
@@ -168,21 +187,47 @@ fn compare_sets(network: &Network) -> Result<(), String> {
     Ok(())
 }
 
+/// Checks that what the members reported in the present generation, and did not revoke, is listed on all of them.
+///
+/// The other listings are not compared if a node was forgotten: a member may keep what another listed because of the
+/// forgotten node's claims before it knew of the break-in, and drop an older listing whose claim arrived late.
+fn compare_reported(network: &Network) -> Result<(), String> {
+    let is_reported = |node: &Server, of: &Fingerprint| {
+        node.facts().any(|fact| {
+            matches!(fact, Fact::Claimed { generation, claim: Claim::Report, fingerprint, .. }
+                if fingerprint == of && *generation == node.engine.spam().listed().epoch())
+        })
+    };
+    let is_revoked = |node: &Server, of: &Fingerprint| {
+        node.facts()
+            .any(|fact| matches!(fact, Fact::Claimed { claim: Claim::Revoke, fingerprint, .. } if fingerprint == of))
+    };
+    let is_disputed = |of: &Fingerprint| network.members().any(|node| is_revoked(node, of));
+    // What ended with a disk is in no fact.
+    let is_clear = network.dead().is_empty();
+    for fingerprint in signatures().filter(|of| is_clear && !is_disputed(of)) {
+        let is_expected = network.members().any(|node| is_reported(node, &fingerprint));
+        let is_listed = |node: &Server| node.engine.check(&fingerprint, 0).kind == Kind::Spam;
+        if let Some(node) = network.members().position(|node| is_expected && !is_listed(node)) {
+            return Err(format!("node {node} does not list {:x}", fingerprint.high()));
+        }
+    }
+    Ok(())
+}
+
 /// Returns true if a node's structures have the size of the first node's, so that they can be compared.
 fn has_first_size(network: &Network, node: &Server) -> bool {
-    network.nodes[0].engine.plan() == node.engine.plan()
+    network.members().next().unwrap().engine.plan() == node.engine.plan()
 }
 
 /// Checks that no server noticed a fault that did not occur, and that each link to a node shows it as up to date.
 fn compare_views(network: &Network) -> Result<(), String> {
-    if let Some((number, fault)) =
-        network.nodes.iter().enumerate().find_map(|(n, node)| Some((n, node.fault.as_ref()?)))
-    {
+    if let Some((number, fault)) = network.members().enumerate().find_map(|(n, node)| Some((n, node.fault.as_ref()?))) {
         return Err(format!("node {number}: {fault}"));
     }
-    for (number, node) in network.nodes.iter().enumerate().filter(|_| network.is_noticed) {
+    for (number, node) in network.members().enumerate().filter(|_| network.is_noticed) {
         let moment = node.moment(network.now_ms());
-        for (link, other) in node.links.iter().flat_map(|link| network.nodes.iter().map(move |other| (link, other))) {
+        for (link, other) in node.links.iter().flat_map(|link| network.members().map(move |other| (link, other))) {
             let is_shown =
                 link.end == End::Broker || matches!(link.end, End::Node(n) if std::ptr::eq(&network.nodes[n], other));
             if !is_shown || std::ptr::eq(node, other) {

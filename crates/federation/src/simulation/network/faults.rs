@@ -1,13 +1,15 @@
-//! What goes wrong: crashes, lost and old disks, partitions, clocks, memory, brokers and liars.
+//! What goes wrong: crashes, lost and old disks, partitions, clocks, memory, brokers, chains, liars and intruders.
 //!
 //! A further kind of fault is a variant of [`Fault`] and a function.
 
+use bruit_engine::Outcome;
 use bruit_engine::event::Event;
-use bruit_engine::exchange::{Chain, Frontier};
+use bruit_engine::exchange::{Book, Chain, Frontier};
+use bruit_engine::trust::Claim;
 use rand::RngExt;
 
 use super::super::server::Server;
-use super::{Action, Network, Wiring};
+use super::{Action, FORGED, Network, Wiring, signature};
 
 /// Maximum number of lost disks in a run, because tables of origins are bounded.
 const DISKS_LOST_MAX: u64 = 3;
@@ -17,6 +19,9 @@ const JUMP_SECONDS: u64 = 3;
 
 /// Budgets to which memory grows, the smallest that are possible.
 const BUDGET_BYTES: u64 = 8 << 20;
+
+/// Number of events by which an intruder claims and counts.
+const FORGERIES: usize = 12;
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug)]
@@ -31,10 +36,12 @@ enum Fault {
     Jump,
     Growth,
     Forgetful,
+    BreakIn,
+    Damage,
 }
 
 /// The faults, as often as they occur.
-const FAULTS: [Fault; 20] = [
+const FAULTS: [Fault; 24] = [
     Fault::Crash,
     Fault::Crash,
     Fault::Crash,
@@ -55,6 +62,10 @@ const FAULTS: [Fault; 20] = [
     Fault::Growth,
     Fault::Forgetful,
     Fault::Forgetful,
+    Fault::BreakIn,
+    Fault::BreakIn,
+    Fault::Damage,
+    Fault::Damage,
 ];
 
 impl Network {
@@ -77,6 +88,8 @@ impl Network {
             Fault::Flood => self.flood(),
             Fault::Jump => self.jump(number),
             Fault::Growth => self.grow(number),
+            Fault::BreakIn => self.break_in(number),
+            Fault::Damage => self.damage(number),
             Fault::Forgetful => {
                 // Over a broker alone, nothing else has the heads of an incarnation that ended with its disk.
                 let has_dead = self.wiring == Wiring::Broker && !self.lost.is_empty();
@@ -132,6 +145,63 @@ impl Network {
             self.summary.disks_replaced += 1;
             self.nodes[number].restore();
             self.between(100, 2_000, Action::Start(number));
+        }
+    }
+
+    /// Lets an intruder use a node. The operator notices a little later.
+    fn break_in(&mut self, number: usize) {
+        if self.intruder.is_some() || self.nodes.len() < 3 || !self.nodes[number].is_up {
+            return;
+        }
+        self.intruder = Some(number);
+        self.summary.nodes_forgotten += 1;
+        for _ in 0..FORGERIES {
+            let event = self.forgery(number);
+            self.nodes[number].accept(event);
+        }
+        self.between(1_000, 20_000, Action::Forget);
+    }
+
+    fn forgery(&mut self, number: usize) -> Event {
+        let now = self.nodes[number].clock(self.now());
+        let (by, fingerprints) = (self.by(now), vec![signature(self.random.random_range(FORGED))]);
+        match self.random.random_bool(0.5) {
+            true => Event::Claim { by, claim: Claim::Report, flag: 0, fingerprints },
+            false => Event::Bulk { by, targets: self.random.random_range(1..30), fingerprints },
+        }
+    }
+
+    /// Has the node with the intruder forgotten, by a command on one of the others.
+    pub(super) fn forget(&mut self) {
+        let (Some(key), now) = (self.forgotten(), self.now()) else { return };
+        let number = self.random.random_range(0..self.nodes.len());
+        if Some(number) == self.intruder || !self.nodes[number].is_up {
+            return self.between(100, 2_000, Action::Forget);
+        }
+        self.nodes[number].forget_server(key, now);
+    }
+
+    /// Repeats the command on all nodes: the decision may have been lost with a disk.
+    pub(super) fn forget_everywhere(&mut self) {
+        let (Some(key), now) = (self.forgotten(), self.now()) else { return };
+        let nodes = self.nodes.iter_mut().enumerate().filter(|(number, _)| Some(*number) != self.intruder);
+        nodes.for_each(|(_, node)| node.forget_server(key, now));
+    }
+
+    /// Lets a node fetch a chain of another node again, as if the digests differed.
+    fn damage(&mut self, number: usize) {
+        let node = &mut self.nodes[number];
+        let own = *node.key.public().as_bytes();
+        let counts = |chain: &Chain| matches!(chain.book, Book::Votes | Book::Recipients) && chain.origin.key != own;
+        let chains: Vec<Chain> = node.engine.exchange().chains().map(|(chain, _)| chain).filter(counts).collect();
+        if !node.is_up || chains.is_empty() {
+            return;
+        }
+        let chain = chains[self.random.random_range(0..chains.len())];
+        let now = node.engine.now();
+        if !matches!(node.submit(Event::Repair { now, chain }, None), Outcome::Refused(_)) {
+            node.shelf.forget(&chain).unwrap();
+            self.summary.damaged += 1;
         }
     }
 

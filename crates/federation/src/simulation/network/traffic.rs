@@ -130,6 +130,10 @@ impl Network {
         if end == End::Broker && self.sides[at.server] != self.sides[side] {
             return self.summary.lost += 1;
         }
+        let asks = *self.server(at.server).key.public().as_bytes();
+        if matches!(end, End::Node(number) if self.nodes[number].has_forgotten(&asks)) {
+            return self.summary.lost += 1;
+        }
         let answer = match (&query, end) {
             (Query::Offer { .. }, End::Broker) => Answer::Offer(self.link(at).unwrap().table.offer()),
             (Query::Offer { .. }, End::Node(number)) => Answer::Offer(self.nodes[number].shelf.offer(Reader::Cluster)),
