@@ -18,8 +18,8 @@ pub enum Signal {
 pub struct Signals(SigSet);
 
 impl Signals {
-    /// Blocks the signals, so that they wait for [`next`](Self::next). Call it before any thread is started: threads
-    /// inherit the mask.
+    /// Blocks the signals, so that they wait for [`next_signal`](Self::next_signal). Call it before any thread is
+    /// started, because threads inherit the mask.
     ///
     /// # Errors
     /// If the system refuses.
