@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use bruit_engine::exchange::Relation;
 use bruit_engine::realm::RealmId;
-use bruit_federation::heads::{HEADS_BYTES_MAX, HEADS_MAX, Heads};
 use bruit_federation::coordinator::judge::{Known, offered};
+use bruit_federation::heads::{HEADS_BYTES_MAX, HEADS_MAX, Heads};
 use bruit_federation::keys::{NodeKey, SIGNATURE_BYTES};
 
 /// The key with which the seeds were signed, so that their signatures are valid.
