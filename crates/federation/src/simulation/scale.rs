@@ -666,8 +666,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_report_becomes_visible_in_every_shape() {
-        for shape in [Shape::Mesh, Shape::Broker, Shape::Leaf, Shape::Relays] {
+    fn every_report_becomes_visible_in_a_mesh_and_over_a_broker() {
+        for shape in [Shape::Mesh, Shape::Broker] {
             let figures = run(Settings { nodes: 6, shape, seconds: 4, rate: 2, seed: 1 }).unwrap();
             assert!(figures.visible_ms.len() > 20 && figures.invisible == 0, "{shape:?}: {figures:?}");
             assert!(figures.visible_ms.iter().all(|ms| *ms < 4_000), "{shape:?}: {:?}", figures.visible_ms);
