@@ -203,7 +203,7 @@ fn a_damaged_snapshot_falls_back_to_the_one_before_and_says_so() {
         let recovery = store.recovery();
         assert_eq!((recovery.snapshot, recovery.replayed_events), (Some(40), 43), "byte {place}");
         assert_eq!(recovery.damaged[0].file, name(&newest));
-        assert!(recovery.to_string().contains("fell back"), "{recovery}");
+        assert!(recovery.to_string().contains("used the previous snapshot instead"), "{recovery}");
         assert_eq!(store.check(Ledger::settled), expected);
         // Later snapshots replace the damaged one. The intact one stays until there are two later ones.
         submit_numbers(&store, [90]);
