@@ -7,9 +7,9 @@ use std::borrow::Cow;
 
 use sha2::{Digest, Sha256};
 
+use crate::exact::Sha256Signature;
 use crate::message::{Message, Part};
 use crate::outline::Piece;
-use crate::sha256::Sha256Signature;
 
 /// The signature of one attachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

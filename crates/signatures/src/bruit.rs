@@ -107,7 +107,7 @@ impl Features {
         let quoted = Quoted::of(&lines);
         let own = content(&lines, &words, |kind| quoted.counts(kind));
         let below = content(&lines, &words, |kind| kind == Kind::Appended);
-        let mut seen = Seen::with_capacity((own.len() + below.len()) * PAIR_DISTANCE_MAX);
+        let mut seen = NumberSet::with_capacity((own.len() + below.len()) * PAIR_DISTANCE_MAX);
         let links = own_links(reading, &lines);
         let mut features = Self {
             pairs: pairs(&own, &mut seen),
@@ -254,7 +254,7 @@ impl WordCounts {
     }
 }
 
-fn pairs(words: &[u64], seen: &mut Seen) -> Vec<u64> {
+fn pairs(words: &[u64], seen: &mut NumberSet) -> Vec<u64> {
     let mut pairs = Vec::with_capacity(words.len() * PAIR_DISTANCE_MAX);
     for (at, &one) in words.iter().enumerate() {
         let following = words.get(at + 1..words.len().min(at + 1 + PAIR_DISTANCE_MAX)).unwrap_or_default();
@@ -270,12 +270,12 @@ fn pairs(words: &[u64], seen: &mut Seen) -> Vec<u64> {
 
 /// A set of numbers that costs a third as much as a `HashSet`. An attacker can choose words whose numbers collide. So a
 /// number is looked up in at most [`PROBES_MAX`](Self::PROBES_MAX) slots, and dropped if all of them are taken.
-struct Seen {
+struct NumberSet {
     slots: Vec<u64>,
     mask: usize,
 }
 
-impl Seen {
+impl NumberSet {
     /// Maximum number of probes. The load is at most one half, so without an attack only one number in a hundred
     /// thousand needs this many.
     const PROBES_MAX: usize = 32;
@@ -375,11 +375,11 @@ mod tests {
 
     #[test]
     fn numbers_that_crowd_one_place_are_lost_and_cost_no_time() {
-        let mut seen = Seen::with_capacity(1 << 16);
+        let mut seen = NumberSet::with_capacity(1 << 16);
         // Numbers that start in the same slot, found by brute force.
         let crowd: Vec<u64> = (1..).filter(|&number| mix(number) & 0x1_ffff == 7).take(100).collect();
         let kept = crowd.iter().filter(|&&number| seen.insert(number)).count();
-        assert_eq!(kept, Seen::PROBES_MAX);
+        assert_eq!(kept, NumberSet::PROBES_MAX);
         assert!(!seen.insert(crowd[0]) && !seen.insert(crowd[99]));
     }
 }

@@ -21,7 +21,7 @@
 //! original programs differ from each other: `dccifd` drops a greeting on the very first line of a body, but `dccproc`
 //! keeps it. This module drops it.
 //!
-//! Where the observations allow several rules, this module uses the following ones:
+//! The observations allow several rules in some places. This module uses the following ones:
 //!
 //! - If a field is repeated, the last one in the text counts. For `Received`, the original documents this rule. Every
 //!   relay adds its field at the top, so the last field is that of the first relay.
@@ -35,8 +35,6 @@ mod content;
 mod fields;
 mod fuzzy;
 mod links;
-mod punycode;
-mod sift;
 mod sign;
 mod transfer;
 

@@ -5,14 +5,32 @@
 //! because too many messages would share it. A message that only forwards another one as an attachment has a different
 //! signature, because spam forwarded to an abuse desk is not spam.
 
+use std::fmt;
+
 use sha2::{Digest, Sha256};
 
+use crate::hex;
 use crate::reading::{Reading, is_invisible};
-use crate::sha256::Sha256Signature;
 
 /// Prefix that is hashed before the text if all of the text is in attached messages. No text can start with this prefix
 /// itself, because white space is folded.
 const FORWARD_MARK: &str = "forwarded\n";
+
+/// A signature of the schemes [`exact`](self), [`attachment`](crate::attachment) and [`url`](crate::url).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sha256Signature(pub [u8; 32]);
+
+impl fmt::Display for Sha256Signature {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        hex::write(out, &self.0)
+    }
+}
+
+impl fmt::Debug for Sha256Signature {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Sha256Signature({self})")
+    }
+}
 
 /// Signs the visible text.
 pub fn sign(reading: &Reading) -> Option<Sha256Signature> {

@@ -3,8 +3,31 @@
 use std::fmt;
 
 /// Writes two digits per byte.
-pub(crate) fn write(out: &mut impl fmt::Write, bytes: &[u8]) -> fmt::Result {
+///
+/// # Errors
+/// The errors of `out`.
+pub fn write(out: &mut impl fmt::Write, bytes: &[u8]) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+}
+
+/// Returns two digits per byte.
+#[must_use]
+pub fn text(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    // Writing to a string does not fail.
+    let _ = write(&mut text, bytes);
+    text
+}
+
+/// Returns the digits of a SHA-1 digest, which Razor and Pyzor hash again.
+#[must_use]
+pub fn sha1_digits(digest: &[u8; 20]) -> [u8; 40] {
+    let digit = |value: u8| if value < 10 { b'0' + value } else { b'a' + value - 10 };
+    let mut digits = [0; 40];
+    for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(digest) {
+        *pair = [digit(byte >> 4), digit(byte & 15)];
+    }
+    digits
 }
 
 /// Decodes exactly `N` bytes.
@@ -35,6 +58,13 @@ pub fn byte(digits: [u8; 2]) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn digits_are_written_in_lower_case() {
+        let digest: [u8; 20] = std::array::from_fn(|at| (at * 13) as u8);
+        assert_eq!(text(&digest[..4]), "000d1a27");
+        assert_eq!(sha1_digits(&digest), text(&digest).as_bytes());
+    }
 
     #[test]
     fn digits_of_either_case_are_read_and_nothing_else() {

@@ -19,12 +19,11 @@ pub mod razor;
 pub mod reading;
 mod scheme;
 pub mod sender;
-mod sha256;
 mod spelling;
 mod transfer;
 pub mod url;
 
+pub use exact::Sha256Signature;
 pub use scheme::{Context, Scheme, Signature, Signed, Wanted, sign};
-pub use sha256::Sha256Signature;
 pub use spelling::SpellingError;
 pub use transfer::Encoding;

@@ -9,9 +9,9 @@ use std::net::Ipv4Addr;
 
 use sha2::{Digest, Sha256};
 
+use crate::exact::Sha256Signature;
 use crate::hex;
 use crate::reading::{LINK_BYTES_MAX, LINKS_MAX, Reading};
-use crate::sha256::Sha256Signature;
 
 /// A link of a message.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

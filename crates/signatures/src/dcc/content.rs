@@ -1,4 +1,4 @@
-//! Segments of a message body. A segment is either structure, i.e. a boundary and the header of a part, or decoded
+//! Sections of a message body. A section is either structure, i.e. a boundary and the header of a part, or decoded
 //! content.
 
 use std::borrow::Cow;
@@ -15,16 +15,16 @@ pub const NESTING_MAX: usize = 20;
 /// The header fields that determine how a part is read.
 pub(super) const FIELDS: [&str; 2] = ["Content-Type", "Content-Transfer-Encoding"];
 
-/// A segment of the body.
+/// A section of the body.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Segment<'a> {
+pub(super) enum BodySection<'a> {
     /// A boundary, with the header of the part that it begins.
     Structure(&'a [u8]),
     /// Content between boundaries, with its transfer encoding removed.
     Content(Cow<'a, [u8]>),
 }
 
-impl Segment<'_> {
+impl BodySection<'_> {
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Self::Structure(bytes) => bytes,
@@ -33,8 +33,8 @@ impl Segment<'_> {
     }
 }
 
-/// Iterator over the segments of a message body.
-pub(super) struct Segments<'a> {
+/// Iterator over the sections of a message body.
+pub(super) struct BodySections<'a> {
     /// The unread rest.
     rest: &'a [u8],
     /// Boundaries of the enclosing multiparts, outermost first.
@@ -49,12 +49,12 @@ struct Mark {
     is_closing: bool,
 }
 
-impl<'a> Segments<'a> {
-    /// Returns the segments of the `body` of a message with these values of [`FIELDS`].
+impl<'a> BodySections<'a> {
+    /// Returns the sections of the `body` of a message with these values of [`FIELDS`].
     pub(super) fn new(fields: [Option<&[u8]>; 2], body: &'a [u8]) -> Self {
-        let mut segments = Self { rest: body, boundaries: Vec::new(), encoding: Encoding::default() };
-        segments.open(fields, 0);
-        segments
+        let mut sections = Self { rest: body, boundaries: Vec::new(), encoding: Encoding::default() };
+        sections.open(fields, 0);
+        sections
     }
 
     /// Continues after the header of a part nested in `depth` multiparts, with these values of [`FIELDS`].
@@ -125,20 +125,20 @@ impl<'a> Segments<'a> {
     }
 }
 
-impl<'a> Iterator for Segments<'a> {
-    type Item = Segment<'a>;
+impl<'a> Iterator for BodySections<'a> {
+    type Item = BodySection<'a>;
 
-    fn next(&mut self) -> Option<Segment<'a>> {
+    fn next(&mut self) -> Option<BodySection<'a>> {
         match self.find_mark(self.rest) {
             (0, None) => None,
             (0, Some(mark)) => {
                 let structure = self.take(self.structure_length(self.rest, &mark));
                 self.enter(structure, &mark);
-                Some(Segment::Structure(structure))
+                Some(BodySection::Structure(structure))
             }
             (length, _) => {
                 let content = self.take(length);
-                Some(Segment::Content(transfer::decode(content, self.encoding)))
+                Some(BodySection::Content(transfer::decode(content, self.encoding)))
             }
         }
     }
@@ -169,24 +169,24 @@ mod tests {
     use super::super::fields::split_header;
     use super::*;
 
-    fn segments(message: &[u8]) -> Vec<Segment<'_>> {
+    fn sections(message: &[u8]) -> Vec<BodySection<'_>> {
         let (header, body) = split_header(message);
-        Segments::new(last_values(header, FIELDS), body).collect()
+        BodySections::new(last_values(header, FIELDS), body).collect()
     }
 
-    fn structure(text: &str) -> Segment<'_> {
-        Segment::Structure(text.as_bytes())
+    fn structure(text: &str) -> BodySection<'_> {
+        BodySection::Structure(text.as_bytes())
     }
 
-    fn content(text: &str) -> Segment<'_> {
-        Segment::Content(text.as_bytes().into())
+    fn content(text: &str) -> BodySection<'_> {
+        BodySection::Content(text.as_bytes().into())
     }
 
     #[test]
     fn a_plain_body_is_one_segment() {
-        assert_eq!(segments(b"a: b\n\nc\n--d\n"), [content("c\n--d\n")]);
-        assert_eq!(segments(b"Content-Transfer-Encoding: BASE64\n\naGVs\nbG8="), [content("hello")]);
-        assert_eq!(segments(b"a: b"), []);
+        assert_eq!(sections(b"a: b\n\nc\n--d\n"), [content("c\n--d\n")]);
+        assert_eq!(sections(b"Content-Transfer-Encoding: BASE64\n\naGVs\nbG8="), [content("hello")]);
+        assert_eq!(sections(b"a: b"), []);
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
                        --i\nContent-Transfer-Encoding: quoted-printable\n\na=41\n--i--\nbetween\n--o u \ncontent-transfer-encoding:base64\n\n\
                        aGVs\n--o u--\npost";
         assert_eq!(
-            segments(message.as_bytes()),
+            sections(message.as_bytes()),
             [
                 content("pre\n"),
                 structure("--o u\nContent-Type: Multipart/x; boundary=i;\n\n"),
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_header_without_a_blank_line_ends_at_the_next_boundary() {
         let message = b"Content-Type: multipart/x; boundary=b\n\n--b\nA: b\n--b\n\nc";
-        assert_eq!(segments(message), [structure("--b\nA: b\n"), structure("--b\n\n"), content("c")]);
+        assert_eq!(sections(message), [structure("--b\nA: b\n"), structure("--b\n\n"), content("c")]);
     }
 
     #[test]
@@ -225,7 +225,7 @@ mod tests {
             levels + "\ninnermost"
         };
         let structures = |message: String| {
-            segments(message.as_bytes()).iter().filter(|segment| matches!(segment, Segment::Structure(_))).count()
+            sections(message.as_bytes()).iter().filter(|section| matches!(section, BodySection::Structure(_))).count()
         };
         assert_eq!(structures(nested(NESTING_MAX)), NESTING_MAX);
         assert_eq!(structures(nested(NESTING_MAX + 1)), NESTING_MAX);

@@ -1,8 +1,8 @@
 //! The Fuz1 checksum. It covers the letters of a text, without the parts that change from copy to copy.
 
+use super::body::sift;
 use super::fields::lines;
 use super::links;
-use super::sift::sift;
 
 /// Maximum number of letters. The rest of a message is ignored.
 const LETTERS_MAX: usize = 4096;

@@ -1,14 +1,16 @@
 //! The parts of a link that Fuz1 keeps: the scheme and the last two labels of the host. Paths and names differ from
 //! copy to copy.
 
+use idna::punycode;
 use memchr::memchr_iter;
-
-use super::punycode;
 
 const SCHEMES: [&[u8]; 2] = [b"http", b"https"];
 
 /// Number of labels kept from the end of a host.
 const LABELS: usize = 2;
+
+/// Maximum length of a DNS label. Encoding takes quadratic time, so longer labels are not encoded.
+const LABEL_CHARACTERS_MAX: usize = 63;
 
 /// Splits `text` at its first link. Returns the text before the link, the letters that are kept of the link, and the
 /// text after it.
@@ -44,7 +46,15 @@ fn host_labels(link: &[u8]) -> String {
     let host = authority.rsplit('@').next().unwrap_or_default();
     let host = host.split(':').next().unwrap_or_default();
     let labels: Vec<_> = host.rsplit('.').filter(|label| !label.is_empty()).take(LABELS).collect();
-    labels.iter().rev().map(|label| punycode::to_ascii(&label.to_lowercase())).collect()
+    labels.iter().rev().map(|label| to_ascii(&label.to_lowercase())).collect()
+}
+
+/// Converts `label` to its DNS form, without mapping its characters. An ASCII label is unchanged. A label that is too
+/// long loses its non-ASCII characters.
+fn to_ascii(label: &str) -> String {
+    let is_encoded = !label.is_ascii() && label.chars().count() <= LABEL_CHARACTERS_MAX;
+    let encoded = if is_encoded { punycode::encode_str(label) } else { None };
+    encoded.map_or_else(|| label.chars().filter(char::is_ascii).collect(), |encoded| format!("xn--{encoded}"))
 }
 
 /// Decodes UTF-8, or else Latin-1.
@@ -81,6 +91,27 @@ fn reference(text: &str) -> Option<(char, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_are_encoded_as_browsers_do() {
+        for (label, ascii) in [
+            ("example", "example"),
+            ("b\u{fc}cher", "xn--bcher-kva"),
+            ("m\u{fc}nchen", "xn--mnchen-3ya"),
+            ("\u{440}\u{444}", "xn--p1ai"),
+            ("\u{4f8b}\u{3048}", "xn--r8jz45g"),
+            ("\u{442}\u{435}\u{441}\u{442}", "xn--e1aybc"),
+        ] {
+            assert_eq!(to_ascii(label), ascii);
+        }
+    }
+
+    #[test]
+    fn labels_are_bounded() {
+        let longest = "\u{10ffff}".repeat(LABEL_CHARACTERS_MAX);
+        assert!(to_ascii(&longest).starts_with("xn--"));
+        assert_eq!(to_ascii(&(longest + "a")), "a");
+    }
 
     fn kept(text: &str) -> Option<(String, &str)> {
         let (before, letters, behind) = cut(text.as_bytes())?;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use md5::{Digest, Md5};
 
 use super::body::Body;
-use super::content::{self, Segment, Segments};
+use super::content::{self, BodySection, BodySections};
 use super::fields::{last_values, normalised, split_header};
 use super::fuzzy::Letters;
 
@@ -92,9 +92,9 @@ pub fn sign(message: &[u8], envelope: &Envelope<'_>) -> Vec<Checksum> {
     let names = ["From", "Message-ID", "Received", content_type, encoding];
     let [from, message_id, received, content_type, encoding] = last_values(header, names);
     let (mut body, mut letters) = (Body::default(), Letters::default());
-    for segment in Segments::new([content_type, encoding], text) {
-        body.add(segment.bytes());
-        if let Segment::Content(content) = segment {
+    for section in BodySections::new([content_type, encoding], text) {
+        body.add(section.bytes());
+        if let BodySection::Content(content) = section {
             letters.add(&content);
         }
     }

@@ -15,7 +15,7 @@ pub(super) struct ContentType<'a> {
     message_by_default: bool,
 }
 
-/// How the body of a part is treated.
+/// Treatment of the body of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,

@@ -9,6 +9,7 @@ use super::charset::{self, Errors};
 use super::lines::Lines;
 use super::parts::{self, Leaf};
 use super::{html, transfer};
+use crate::hex;
 
 /// The client release to reproduce. The module documentation lists the differences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,7 +36,7 @@ impl Digest {
 /// Formats the digest as forty lower-case hex digits, as the client does.
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        hex::write(f, &self.0)
     }
 }
 
