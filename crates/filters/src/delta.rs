@@ -43,19 +43,15 @@
 
 pub(crate) mod bits;
 pub(crate) mod block;
-mod cells;
+mod changes;
 mod error;
+mod files;
 mod fingerprints;
-mod growth;
 mod header;
 mod memory;
-mod spill;
-mod stream;
 mod transform;
-mod zeros;
 
 pub use error::{ApplyError, DiffError};
-pub use growth::advance;
+pub use files::{advance, apply_between, diff};
 pub use header::{DELTA_HEADER_BYTES, DeltaHeader, Encoding, read_header, verify};
 pub use memory::{apply, encode};
-pub use stream::{apply_between, diff};

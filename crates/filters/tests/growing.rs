@@ -241,7 +241,9 @@ fn copies_are_counted_separately_and_use_room() {
     set.grow(4);
     counts.grow(4);
     insert(&mut set, &mut counts, &keys(10_000, 2_000));
-    let near = |told: f64, truth: f64| assert!((told / truth - 1.0).abs() < 0.03, "estimated {told}, expected {truth}");
+    let near = |estimate: f64, truth: f64| {
+        assert!((estimate / truth - 1.0).abs() < 0.03, "estimated {estimate}, expected {truth}")
+    };
     near(set.estimated_keys(5).unwrap() - set.copied(5).unwrap() as f64, 5_000.0);
     near((counts.keys(5).unwrap() - counts.copied(5).unwrap()) as f64, 5_000.0);
     near(set.estimated_keys(5).unwrap(), 4.0 * full + 2_000.0);
@@ -264,8 +266,8 @@ fn a_grown_ring_keeps_its_reported_rate() {
     ring.insert_batch(&keys(10_000, 10_000));
     let absent = keys(1 << 40, 400_000);
     let found = absent.iter().filter(|key| !ring.check(key).is_empty()).count() as f64 / absent.len() as f64;
-    let told = ring.estimated_rate();
-    assert!((found / told - 1.0).abs() < 0.15, "measured {found:e}, estimated {told:e}");
+    let estimate = ring.estimated_rate();
+    assert!((found / estimate - 1.0).abs() < 0.15, "measured {found:e}, estimated {estimate:e}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Compares sizing functions with published tables, simulations and each other.
 
+use bruit_filters::Fingerprint;
 use bruit_filters::sizing::{
     BYTES_MAX, CountingPlan, Counts, Goal, Layout, MembershipPlan, Order, SizingError, best_hashes, bulk_rate,
     classical_cells_for_rate, classical_rate, classical_rate_exponential, compression_rate, counting_line_rate,
@@ -141,16 +142,13 @@ fn equation_4_keeps_its_tail_at_a_hundred_million_insertions() {
     assert_close(bulk_rate(100_000_000, 1_000_000, 4, 20, None), 1.0, 1e-12);
 }
 
-/// Steele, Lea and Flood's generator, which is good enough for positions.
+/// The generator SplitMix64, whose finaliser makes the second half of a narrow fingerprint.
 struct SplitMix(u64);
 
 impl SplitMix {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
+        Fingerprint::narrow(self.0).low()
     }
 
     fn below(&mut self, n: u64) -> u64 {

@@ -88,9 +88,6 @@ fn key(i: u64) -> Fingerprint {
 }
 
 /// Returns the output of SplitMix64 for `x`.
-fn mixed(mut x: u64) -> u64 {
-    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+const fn mixed(x: u64) -> u64 {
+    Fingerprint::narrow(x.wrapping_add(0x9e37_79b9_7f4a_7c15)).low()
 }

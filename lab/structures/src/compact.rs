@@ -10,9 +10,9 @@
 //! later entries, so tables must be short: a chunk has at most [`CHUNK_CELLS_MAX`] cells, and its table at most one
 //! 4-byte entry per cell.
 
-use bruit_filters::Mismatch;
 use bruit_filters::counting::{Cells, PackedCells, ShapeError};
 use bruit_filters::internal::ensure_equal;
+use bruit_filters::{Mismatch, OutOfMemory};
 
 /// Maximum number of low bits in a base cell. The flag is one more bit.
 pub const LOW_BITS_MAX: u32 = bruit_filters::counting::CELL_BITS_MAX - 1;
@@ -170,8 +170,8 @@ impl Cells for CompactCounters {
         }
     }
 
-    fn zeroed(&self) -> Self {
-        Self { base: self.base.zeroed(), tables: vec![Vec::new(); self.tables.len()], ..*self }
+    fn zeroed(&self) -> Result<Self, OutOfMemory> {
+        Ok(Self { base: self.base.zeroed()?, tables: vec![Vec::new(); self.tables.len()], ..*self })
     }
 
     fn ensure_same(&self, other: &Self) -> Result<(), Mismatch> {

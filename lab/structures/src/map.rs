@@ -1,4 +1,4 @@
-//! What this crate's maps have in common: the bits of an answer, the keys and values to build from, and the files.
+//! Shared parts of this crate's maps: the bits of an answer, the keys and values to build from, and the files.
 //!
 //! A map returns the value of each key of a fixed set. It is hardly larger than the values themselves, because it does
 //! not store the keys. For any other key it usually returns nothing; once in 2^`check bits`, it returns a value, which

@@ -152,9 +152,9 @@ fn both_estimators_are_right_on_average() {
     sizes.dedup();
     sizes.truncate(6);
     for size in sizes {
-        let of = |told: fn(&Estimate) -> f64| {
-            let told: Vec<_> = estimates.iter().filter(|(s, _)| *s == size).map(|(_, e)| told(e)).collect();
-            mean_and_error(&told)
+        let of = |figure: fn(&Estimate) -> f64| {
+            let figure: Vec<_> = estimates.iter().filter(|(s, _)| *s == size).map(|(_, e)| figure(e)).collect();
+            mean_and_error(&figure)
         };
         // Sampling alone makes each of the 100 estimates of a size vary by a third, and their mean by a thirtieth.
         for (mean, error) in [of(|estimate| estimate.likely), of(|estimate| estimate.mean)] {

@@ -39,7 +39,12 @@ pub trait Cells: Clone + PartialEq + fmt::Debug {
     fn set(&mut self, cell: u64, value: u32);
 
     /// Returns an array of the same shape with all cells zero.
-    fn zeroed(&self) -> Self;
+    ///
+    /// # Errors
+    /// [`OutOfMemory`].
+    fn zeroed(&self) -> Result<Self, OutOfMemory>
+    where
+        Self: Sized;
 
     /// Returns true if the array is too small for [`fetch`](Self::fetch) to have a benefit.
     fn is_cached(&self) -> bool {
@@ -233,12 +238,8 @@ impl Cells for PackedCells {
         prefetch_line(&self.lines, (bit / LINE_BITS) as usize);
     }
 
-    fn zeroed(&self) -> Self {
-        Self {
-            cells: self.cells,
-            bits: self.bits,
-            lines: Lines::new(self.lines.len()).unwrap_or_else(|error| panic!("{error}")),
-        }
+    fn zeroed(&self) -> Result<Self, OutOfMemory> {
+        Ok(Self { cells: self.cells, bits: self.bits, lines: Lines::new(self.lines.len())? })
     }
 
     fn ensure_same(&self, other: &Self) -> Result<(), Mismatch> {

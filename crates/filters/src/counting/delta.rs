@@ -4,8 +4,8 @@
 //! module exist only in memory; [`crate::delta`] encodes deltas for files.
 
 use super::{Cells, CountingFilter, Extension, PackedCells, ShapeError};
-use crate::Mismatch;
 use crate::hash::HashFamily;
+use crate::{Mismatch, OutOfMemory};
 
 /// Cell differences between a base and a later state of the same filter. See [`CountingFilter::delta_since`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,10 +56,11 @@ impl<H: HashFamily + Clone, C: Cells> CountingFilter<H, C> {
     /// ```
     ///
     /// # Errors
-    /// Fails if the filters differ in their parameters, or if a cell is lower in this filter than in `base`.
+    /// Fails if the filters differ in their parameters, if a cell is lower in this filter than in `base`, or if there is
+    /// not enough memory.
     pub fn delta_since(&self, base: &Self) -> Result<CountingDelta<H, C>, DeltaError> {
         self.ensure_same(base)?;
-        let mut differences = self.cells().zeroed();
+        let mut differences = self.cells().zeroed()?;
         let values = base.cells().values().zip(self.cells().values());
         for (cell, (before, after)) in (0..).zip(values).filter(|(_, (before, after))| before != after) {
             let growth = after.checked_sub(before).ok_or(DeltaError::Shrunk { cell, before, after })?;
@@ -87,6 +88,9 @@ pub enum DeltaError {
     /// The filters have different parameters, so they are not two states of one filter.
     #[error(transparent)]
     Mismatch(#[from] Mismatch),
+    /// There is not enough memory for the delta.
+    #[error(transparent)]
+    OutOfMemory(#[from] OutOfMemory),
     /// A cell is lower than in the base: a key was removed since, or the arguments are swapped.
     #[error("cell {cell} decreased from {before} to {after}, but a delta can only add")]
     Shrunk {

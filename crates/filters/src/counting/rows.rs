@@ -171,7 +171,7 @@ const fn entry_bits(line: &Line, index: u32) -> u64 {
 
 /// The location of a record.
 #[derive(Clone, Copy)]
-enum Found {
+enum RecordPlace {
     /// In the line, in the entry with this index and content.
     Entry(u32, Entry),
     /// In the spill table under this tag.
@@ -179,21 +179,21 @@ enum Found {
 }
 
 /// Finds the record with exactly this `tag`, ignoring the "any" record.
-fn find_exact(line: &Line, index: u32, spill: &Spill, tag: u16) -> Option<Found> {
+fn find_exact(line: &Line, index: u32, spill: &Spill, tag: u16) -> Option<RecordPlace> {
     let mut free = false;
     for i in 0..ENTRIES {
         match entry(line, i) {
-            Some(entry) if entry.tag == tag => return Some(Found::Entry(i, entry)),
+            Some(entry) if entry.tag == tag => return Some(RecordPlace::Entry(i, entry)),
             Some(_) => {}
             None => free = true,
         }
     }
     // A record is spilled only if no entry is free.
-    (!free && spill.get(index, tag) > 0).then_some(Found::Spilled(tag))
+    (!free && spill.get(index, tag) > 0).then_some(RecordPlace::Spilled(tag))
 }
 
 /// Finds the record that counts a key with `tag`.
-fn find(line: &Line, index: u32, spill: &Spill, tag: u16) -> Option<Found> {
+fn find(line: &Line, index: u32, spill: &Spill, tag: u16) -> Option<RecordPlace> {
     find_exact(line, index, spill, tag).or_else(|| find_exact(line, index, spill, any_of(tag)))
 }
 
@@ -234,8 +234,8 @@ pub(super) fn entry_total(entry: Entry, spilled: impl FnOnce(u16) -> u32) -> u32
 #[inline(never)]
 pub(crate) fn heavy_count(line: &Line, index: u32, spill: &Spill, low: u64) -> u32 {
     match find(line, index, spill, tag_of(low)) {
-        Some(Found::Spilled(tag)) => spill.get(index, tag),
-        Some(Found::Entry(_, entry)) => entry_total(entry, |tag| spill.get(index, tag)),
+        Some(RecordPlace::Spilled(tag)) => spill.get(index, tag),
+        Some(RecordPlace::Entry(_, entry)) => entry_total(entry, |tag| spill.get(index, tag)),
         None => spill.without_record(CELL_TOP as u32),
     }
 }
@@ -249,9 +249,11 @@ pub(crate) fn heavy_add(line: &mut Line, index: u32, spill: &mut Spill, low: u64
         return spill.add(index, tag, SPILLED as u32, amount);
     }
     match find(line, index, spill, tag) {
-        Some(Found::Spilled(tag)) => spill.add(index, tag, 0, amount),
-        Some(Found::Entry(_, entry)) if entry.count == SPILLED => spill.add(index, entry.tag, SPILLED as u32, amount),
-        Some(Found::Entry(i, entry)) => {
+        Some(RecordPlace::Spilled(tag)) => spill.add(index, tag, 0, amount),
+        Some(RecordPlace::Entry(_, entry)) if entry.count == SPILLED => {
+            spill.add(index, entry.tag, SPILLED as u32, amount)
+        }
+        Some(RecordPlace::Entry(i, entry)) => {
             put_entry(line, i, index, spill, entry.tag, (entry.count as u32).saturating_add(amount));
         }
         None => create(line, index, spill, tag, spill.without_record(CELL_TOP as u32).saturating_add(amount)),

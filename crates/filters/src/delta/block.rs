@@ -3,8 +3,7 @@
 use std::io::Read;
 
 use super::bits::{BitReader, BitWriter, Code};
-use super::cells::{Changes, change_cells};
-use super::zeros::{find_gaps, set_zeros};
+use super::changes::{Changes, change_cells, find_gaps, set_zeros};
 use crate::file::{FileError, Header, InputWords};
 
 /// Maximum number of words in a block: 32 KiB.

@@ -1,9 +1,9 @@
 //! Deltas between filters in memory.
 
 use super::block::{BlockEncoder, BlockShape};
+use super::changes::encode_spill;
 use super::fingerprints::{encode_numbers, leading_numbers};
 use super::header::{DeltaHeader, Encoding};
-use super::spill::encode_spill;
 use super::transform::{Blocks, Opened};
 use super::{ApplyError, DiffError};
 use crate::Fingerprint;

@@ -4,9 +4,9 @@ use std::io::Read;
 
 use super::ApplyError;
 use super::block::{BlockShape, decode_block};
+use super::changes::decode_spill;
 use super::fingerprints::Inserter;
 use super::header::{DeltaHeader, Encoding, read_header};
-use super::spill::decode_spill;
 use crate::counting::spill::Spill;
 use crate::file::{Checksum, FileError, FilterKind, Header, HistoryError, InputWords, WordCheck, expect_checksum};
 use crate::file::{spill_bytes, spill_entries};

@@ -69,7 +69,7 @@ pub(super) struct Records {
 pub(super) type Record = (u32, u32, u16);
 
 /// The result of a search.
-enum Found {
+enum SearchResult {
     /// The record: a line of the table, and the index of the record in it.
     Record(usize, usize),
     /// The line of the table that has space for the record.
@@ -132,8 +132,8 @@ impl Records {
     /// Returns the count of a record, if it exists.
     pub(super) fn get(&self, lane: usize, line: u32, tag: u16) -> Option<u32> {
         match self.find(lane, place(line, tag)) {
-            Found::Record(at, i) => Some(count(&self.lines[at], i)),
-            Found::Room(_) => None,
+            SearchResult::Record(at, i) => Some(count(&self.lines[at], i)),
+            SearchResult::Room(_) => None,
         }
     }
 
@@ -157,7 +157,7 @@ impl Records {
     #[inline(never)]
     pub(super) fn add_heavy(&mut self, lane: usize, line: u32, tag: u16, amount: u32) {
         for tag in [tag, any_of(tag)] {
-            if let Found::Record(at, i) = self.find(lane, place(line, tag)) {
+            if let SearchResult::Record(at, i) = self.find(lane, place(line, tag)) {
                 let line = self.lines.changing_one(at);
                 return set_count(line, i, count(line, i).saturating_add(amount));
             }
@@ -169,12 +169,12 @@ impl Records {
     fn insert_or_unlist(&mut self, lane: usize, (line, count, tag): Record) {
         let place = place(line, tag);
         match self.find(lane, place) {
-            Found::Record(at, i) => set_count(self.lines.changing_one(at), i, count),
-            Found::Room(at) if self.held[lane] < self.limit() => {
+            SearchResult::Record(at, i) => set_count(self.lines.changing_one(at), i, count),
+            SearchResult::Room(at) if self.held[lane] < self.limit() => {
                 append(self.lines.changing_one(at), place, count);
                 self.held[lane] += 1;
             }
-            Found::Room(_) => self.unlisted[lane] = self.unlisted[lane].max(count.saturating_sub(CELL_TOP)),
+            SearchResult::Room(_) => self.unlisted[lane] = self.unlisted[lane].max(count.saturating_sub(CELL_TOP)),
         }
     }
 
@@ -216,17 +216,17 @@ impl Records {
         lane * lines..(lane + 1) * lines
     }
 
-    fn find(&self, lane: usize, place: u64) -> Found {
+    fn find(&self, lane: usize, place: u64) -> SearchResult {
         let lines = self.lane(lane);
         let home = reduce(mix(place ^ MULTIPLIER_A, MULTIPLIER_A), lines.len() as u64) as usize;
         for at in (lines.start + home..lines.end).chain(lines.start..lines.start + home) {
             let line = &self.lines[at];
             let used = used(line);
             if let Some(i) = line.0[..used].iter().position(|word| word & PLACE_MASK == place) {
-                return Found::Record(at, i);
+                return SearchResult::Record(at, i);
             }
             if used < LINE_RECORDS {
-                return Found::Room(at);
+                return SearchResult::Room(at);
             }
         }
         unreachable!("a lane never holds as many records as it has places")

@@ -12,7 +12,7 @@ const PLACE_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(u64);
 
-/// What is recorded together with the content of a block. The variants are the survey's three kinds of digests.
+/// Data recorded together with the content of a block. The variants are the survey's three kinds of digests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Label {
     /// Block digest: only the content. It shows that a block was seen, but not at which offset, so there are no doubled

@@ -78,7 +78,7 @@ impl fmt::Display for MapKind {
 pub struct MapHeader {
     /// Kind of the map.
     pub kind: MapKind,
-    /// How the bits of an answer are divided into value bits and check bits.
+    /// Division of the bits of an answer into value bits and check bits.
     pub bits: MapBits,
     /// Number of keys.
     pub keys: u64,
