@@ -29,7 +29,6 @@
 mod change;
 mod credential;
 pub mod dcc;
-mod digits;
 pub mod fuzzy;
 mod name;
 pub mod pyzor;

@@ -458,17 +458,7 @@ impl Engine {
     /// # Errors
     /// The [`Refusal`] that applying the event would return.
     pub fn admit(&self, event: &Event) -> Result<(), Refusal> {
-        if !event.is_within_bounds() {
-            return Err(Refusal::OutOfBounds);
-        }
-        // The engine accepts any time that it can represent. The server decides whether a jump of its clock is
-        // plausible.
-        if event.time() > Time::MAX {
-            return Err(Refusal::NoTime);
-        }
-        if event.may_export() && !self.exchange.has_room() {
-            return Err(Refusal::ExportsWait);
-        }
+        self.admit_form(event)?;
         match event {
             Event::Tick { .. } | Event::Policy { .. } => Ok(()),
             Event::Resize { budget_bytes, .. } => self.admit_resize(*budget_bytes),
@@ -494,6 +484,22 @@ impl Engine {
         }
     }
 
+    /// Checks the bounds and the time of an event, and that entries for other servers can be kept.
+    fn admit_form(&self, event: &Event) -> Result<(), Refusal> {
+        if !event.is_within_bounds() {
+            return Err(Refusal::OutOfBounds);
+        }
+        // The engine accepts any time that it can represent. The server decides whether a jump of its clock is
+        // plausible.
+        if event.time() > Time::MAX {
+            return Err(Refusal::NoTime);
+        }
+        if event.may_export() && !self.exchange.has_room() {
+            return Err(Refusal::ExportsWait);
+        }
+        Ok(())
+    }
+
     /// Prefetches the memory that an event will change. Cache misses are most of the cost of a batch of events.
     pub fn prefetch(&self, event: &Event) {
         match event {
@@ -511,7 +517,10 @@ impl Engine {
 
     /// Applies an event. The outcome and the new state depend only on the event and the state before.
     pub fn apply(&mut self, event: &Event) -> Outcome {
-        if let Err(refusal) = self.admit(event) {
+        // A claim is admitted while it is applied, so that its signatures are looked up once.
+        let is_claim = matches!(event, Event::Claim { .. });
+        let admitted = if is_claim { self.admit_form(event) } else { self.admit(event) };
+        if let Err(refusal) = admitted {
             return Outcome::Refused(refusal);
         }
         let outcome = self.apply_admitted(event);
@@ -525,8 +534,7 @@ impl Engine {
         match event {
             Event::Tick { now, lines } => self.tick(*now, *lines as usize),
             Event::Claim { by, claim, flag, fingerprints } => {
-                self.advance_time(by.now);
-                self.claim(by, *claim, *flag, fingerprints)
+                self.apply_claim(by, *claim, *flag, fingerprints).unwrap_or_else(Outcome::Refused)
             }
             Event::IdentifiedClaim { now, id, events } => {
                 self.advance_time(*now);

@@ -238,6 +238,19 @@ impl Event {
         }
     }
 
+    /// Returns true for the events that reports and checks cause.
+    #[must_use]
+    pub const fn is_frequent(&self) -> bool {
+        matches!(
+            self,
+            Self::Claim { .. }
+                | Self::IdentifiedClaim { .. }
+                | Self::Bulk { .. }
+                | Self::Text { .. }
+                | Self::Shingles { .. }
+        )
+    }
+
     /// Returns true if the event may be part of an [`IdentifiedClaim`](Self::IdentifiedClaim).
     fn may_be_identified(&self) -> bool {
         matches!(self, Self::Claim { .. } | Self::Text { .. } | Self::GoodFeatures { .. }) && self.is_within_bounds()

@@ -165,6 +165,8 @@ fn without_ending(password: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use bruit_filters::Fingerprint;
+
     use super::*;
 
     #[test]
@@ -266,9 +268,7 @@ mod tests {
     /// Returns the next number of a fixed sequence (Steele, Lea and Flood's SplitMix64).
     fn next(state: &mut u64) -> u64 {
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
+        Fingerprint::narrow(*state).low()
     }
 
     /// Returns the share of refused passwords among random passwords of 12 printable characters. The last character is

@@ -9,6 +9,7 @@
 //! its id.
 
 use bruit_filters::FingerprintKey;
+use bruit_signatures::hex;
 
 use crate::codec::{Malformed, Reader};
 use crate::time::Time;
@@ -58,7 +59,7 @@ pub struct RealmId(pub [u8; 16]);
 
 impl std::fmt::Display for RealmId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        hex::write(f, &self.0)
     }
 }
 

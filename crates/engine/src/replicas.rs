@@ -38,6 +38,7 @@ mod state;
 mod text;
 
 pub use good::{GOOD_FEATURES, GoodIsFull};
+use text::CachedName;
 pub use text::{TEXT_FEATURES_PER_QUARTER, Text};
 
 use good::Good;
@@ -475,6 +476,7 @@ impl Replicas {
             features: u32::try_from(counted).unwrap_or(u32::MAX),
             whole: features.whole,
             is_template: (length - counted) * 100 >= length * TEMPLATE_PERCENT_MIN && counted < length,
+            name: CachedName::default(),
         }
     }
 

@@ -121,6 +121,33 @@ fn whitelisted_signatures_are_never_counted() {
     assert_eq!(engine.apply(&unlist), Outcome::Refused(Refusal::NotListed));
 }
 
+/// A claim is not admitted again before it is applied, so applying it must refuse what admission refuses.
+#[test]
+fn a_claim_without_an_accepted_signature_is_refused_and_changes_nothing() {
+    let mut engine = engine();
+    let change = WhitelistChange::List(fingerprint(0), ListAuthor::Operator);
+    assert_eq!(engine.apply(&Event::Whitelist { now: START, change }), Outcome::Done);
+    let claim_at = |now, standing, signatures: &[u32]| {
+        let fingerprints = signatures.iter().copied().map(fingerprint).collect();
+        Event::Claim { by: by(now, standing, 7), claim: Claim::Report, flag: 0, fingerprints }
+    };
+    let assert_refused = |engine: &mut Engine, event: &Event| {
+        let (now, before) = (engine.now(), common::snapshot(engine));
+        let refusal = engine.admit(event).unwrap_err();
+        assert_eq!(engine.apply(event), Outcome::Refused(refusal));
+        assert_eq!((engine.now(), common::snapshot(engine)), (now, before), "{refusal}");
+    };
+    let later = Time(START.0 + Time::HOUR);
+    assert_refused(&mut engine, &claim_at(later, Standing::Own, &[0, 0]));
+    assert_refused(&mut engine, &claim_at(later, Standing::Own, &[]));
+    // A stranger may claim a limited number of new signatures a day.
+    let new = (1..).map(|signature| claim_at(later, Standing::Stranger, &[0, signature]));
+    let beyond = new.into_iter().find(|event| matches!(engine.apply(event), Outcome::Refused(_))).unwrap();
+    assert_refused(&mut engine, &beyond);
+    assert!(matches!(engine.apply(&claim_at(START, Standing::Own, &[0, 1])), Outcome::Claimed { ignored: 1, .. }));
+    assert_eq!(engine.now(), later, "the time does not decrease");
+}
+
 #[test]
 fn many_recipients_make_a_message_bulk() {
     let (mut engine, mail) = (engine(), fingerprint(1));

@@ -520,9 +520,10 @@ fn ending_the_exchange_drops_pending_entries_and_the_incarnation() {
     let again = |incarnation| OriginChange::Begin { origin: Origin { incarnation, ..origin(0) }, cluster: true };
     change(&mut engine, again(2));
     report(&mut engine, 4);
-    let told = seal(&mut engine);
+    let resealed = seal(&mut engine);
     assert!(
-        !told.is_empty() && told.iter().all(|segment| segment.chain.origin.incarnation == 2 && segment.sequence == 1)
+        !resealed.is_empty()
+            && resealed.iter().all(|segment| segment.chain.origin.incarnation == 2 && segment.sequence == 1)
     );
     for incarnation in 3..=4 {
         change(&mut engine, OriginChange::End);

@@ -177,12 +177,12 @@ fn filled(budget: u64) -> (Engine, Vec<Event>) {
 
 /// Returns the answers to every possible query.
 fn knowledge(engine: &Engine) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut facts = Vec::new();
     for signature in 0..2 * SIGNATURES {
         let fingerprint = fingerprint(signature);
         let verdicts = [0, 1, 3].map(|flag| engine.check(&fingerprint, flag));
         let (entry, total) = (engine.spam().entry(&fingerprint), engine.bulk().total(&fingerprint));
-        told.push(format!("{signature}: {verdicts:?} {entry:?} {total}"));
+        facts.push(format!("{signature}: {verdicts:?} {entry:?} {total}"));
     }
     let mut scratch = CheckScratch::default();
     for text in 0..2 * TEXTS {
@@ -191,19 +191,19 @@ fn knowledge(engine: &Engine) -> Vec<String> {
         similar[..10].fill(0);
         let by_shingles = engine.check_shingles(&digest(200), Some(&similar), &mut scratch);
         let by_digest = engine.check_shingles(&digest(text), None, &mut scratch);
-        told.push(format!("text {text}: {found:?} {by_shingles:?} {by_digest:?}"));
+        facts.push(format!("text {text}: {found:?} {by_shingles:?} {by_digest:?}"));
         // If the message is known to be good, its text has no features.
-        told.push(format!("good {text}: {:?}", engine.replicas().text(&features(10_000 + text))));
+        facts.push(format!("good {text}: {:?}", engine.replicas().text(&features(10_000 + text))));
     }
     for number in 0..50 {
         let account = engine.accounts().get(Protocol::Razor, &account_name(number)).is_some();
-        told.push(format!("{account} {:?}", engine.whitelist().contains(&fingerprint(500_000 + number))));
+        facts.push(format!("{account} {:?}", engine.whitelist().contains(&fingerprint(500_000 + number))));
     }
     let mut trust = Vec::new();
     engine.trust().encode(&mut trust);
     let pending: Vec<_> = engine.exchange().pending().collect();
-    told.push(format!("{trust:?} {pending:?} {:?}", engine.exchange()));
-    told
+    facts.push(format!("{trust:?} {pending:?} {:?}", engine.exchange()));
+    facts
 }
 
 /// Compares the sizes of all generations as shown to operators. Sizes are estimates, except those of rings of counts.
@@ -238,8 +238,8 @@ fn assert_same(found: &[String], expected: &[String]) {
 fn growing_loses_nothing_and_changes_no_count() {
     let (mut engine, events) = filled(BUDGET_MIN);
     let before = knowledge(&engine);
-    assert!(before.iter().any(|told| told.contains("reinstated: true")), "something is reinstated");
-    assert!(before.iter().filter(|told| told.contains("kind: Spam")).count() > 1_000);
+    assert!(before.iter().any(|facts| facts.contains("reinstated: true")), "something is reinstated");
+    assert!(before.iter().filter(|facts| facts.contains("kind: Spam")).count() > 1_000);
     let (old, status_before) = (snapshot(&mut engine), engine.status());
     for budget in [32 << 20, 128 << 20] {
         let (from, sizes) = (*engine.plan(), engine.plan().sizes);

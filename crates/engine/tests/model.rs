@@ -231,6 +231,21 @@ fn the_same_events_give_the_same_bytes() {
     assert_eq!(common::snapshot(&mut run.engine), common::snapshot(&mut again));
 }
 
+/// The store admits an event before it writes it, so applying must never refuse what was admitted.
+#[test]
+fn events_that_are_admitted_are_applied() {
+    for seed in 20..24 {
+        let mut run = Run::new(seed);
+        (0..EVENTS / 4).for_each(|_| run.step());
+        let mut again = engine();
+        for event in &run.events {
+            assert_eq!(again.admit(event), Ok(()), "{event:?}");
+            let outcome = again.apply(event);
+            assert!(!matches!(outcome, Outcome::Refused(_)), "{event:?}: {outcome:?}");
+        }
+    }
+}
+
 #[test]
 fn a_restored_clearinghouse_behaves_like_the_original() {
     let mut run = Run::new(7);

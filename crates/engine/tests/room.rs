@@ -106,8 +106,8 @@ fn a_full_bulk_book_refuses_new_signatures_and_counts_the_known_ones() {
     assert_eq!(count(&mut engine, tomorrow, 1, vec![key(1 << 40)]).1, 0, "the next generation has capacity");
 }
 
-/// When all records are used, other counts stop at fifteen. If they continued without records of their own, all would
-/// rise to the highest of them.
+/// Counts without a record stop at fifteen once all records are used. If they continued without records of their own,
+/// all would rise to the highest of them.
 #[test]
 fn counts_stop_at_fifteen_when_no_record_is_left() {
     let (mut engine, own) = (engine(), by(START, Standing::Own, 1));

@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use crate::machine::Machine;
 use crate::queue::{Completion, Job};
 use crate::record::{EVENT_OVERHEAD_BYTES, RecordBuilder};
-use crate::store::Shared;
+use crate::store::SharedState;
 
 /// Number of events applied before the lock is released. The engine applies an event in about half a microsecond.
 const APPLY_SLICE_EVENTS: usize = 64;
@@ -42,13 +42,13 @@ pub(crate) struct Applier<M: Machine> {
     done: Receiver<()>,
     /// Number of batches handed over and not yet reported as done.
     under_way: usize,
-    /// Whether the thread panicked. If so, the batches handed to it will not be applied.
+    /// True if the thread panicked. If so, the batches handed to it will not be applied.
     dead: bool,
     thread: Option<JoinHandle<()>>,
 }
 
 impl<M: Machine> Applier<M> {
-    pub(crate) fn start(shared: &Arc<Shared<M>>) -> io::Result<Self> {
+    pub(crate) fn start(shared: &Arc<SharedState<M>>) -> io::Result<Self> {
         let (batches, waiting) = sync_channel(BATCHES_WAITING);
         let (finished, done) = sync_channel(BATCHES_WAITING + 2);
         let shared = Arc::clone(shared);
@@ -66,7 +66,7 @@ impl<M: Machine> Applier<M> {
     /// Applies a batch after all earlier ones and answers its submitters. If `later` is set, the applier thread does
     /// this; otherwise it is done at once. Does nothing if the thread has died, because a batch must not be applied
     /// without the earlier ones.
-    pub(crate) fn apply(&mut self, batch: Batch<M>, later: bool, shared: &Shared<M>) {
+    pub(crate) fn apply(&mut self, batch: Batch<M>, later: bool, shared: &SharedState<M>) {
         if !later {
             if self.drain() {
                 batch.apply(shared);
@@ -109,7 +109,7 @@ impl<M: Machine> Drop for Applier<M> {
 
 /// A guard for a thread. If the thread panics, the guard answers all waiting submitters and makes the queue refuse new
 /// work.
-pub(crate) struct AbandonGuard<M: Machine>(pub(crate) Arc<Shared<M>>);
+pub(crate) struct AbandonGuard<M: Machine>(pub(crate) Arc<SharedState<M>>);
 
 impl<M: Machine> Drop for AbandonGuard<M> {
     fn drop(&mut self) {
@@ -123,7 +123,7 @@ impl<M: Machine> Drop for AbandonGuard<M> {
 
 impl<M: Machine> Batch<M> {
     /// Admits or refuses each event, and adds the admitted ones to the record.
-    pub(crate) fn admit(jobs: Vec<Job<M>>, shared: &Shared<M>, record: &mut RecordBuilder) -> Self {
+    pub(crate) fn admit(jobs: Vec<Job<M>>, shared: &SharedState<M>, record: &mut RecordBuilder) -> Self {
         record.clear();
         let machine = shared.machine.read();
         Self { jobs: jobs.into_iter().map(|job| AdmittedJob::new(job, &machine, record)).collect(), last: 0 }
@@ -139,7 +139,7 @@ impl<M: Machine> Batch<M> {
         self.jobs.into_iter().for_each(|job| job.completion.answer(Err(error.clone())));
     }
 
-    fn apply(mut self, shared: &Shared<M>) {
+    fn apply(mut self, shared: &SharedState<M>) {
         let mut waiting: Vec<_> = self.jobs.iter_mut().flat_map(AdmittedJob::waiting).collect();
         for slice in waiting.chunks_mut(APPLY_SLICE_EVENTS) {
             let Some(mut machine) = shared.machine.write() else { return };

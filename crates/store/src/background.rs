@@ -15,7 +15,7 @@ use crate::header::Header;
 use crate::machine::Machine;
 use crate::queue::Queue;
 use crate::snapshot::BlockWriter;
-use crate::store::Shared;
+use crate::store::SharedState;
 
 /// Maximum number of pieces queued for the disk.
 const CHUNKS_WAITING: usize = 4;
@@ -27,7 +27,7 @@ const SYNC_EVERY_BYTES: usize = 16 << 20;
 /// A piece of a state.
 pub(crate) struct Chunk {
     pub(crate) bytes: Vec<u8>,
-    /// Whether this is the last piece.
+    /// True for the last piece.
     pub(crate) last: bool,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Task {
 }
 
 /// Starts the thread. The thread wakes the queue when it can accept another piece, and when it is done.
-pub(crate) fn start<M: Machine>(task: Task, shared: &Arc<Shared<M>>) -> io::Result<SyncSender<Chunk>> {
+pub(crate) fn start<M: Machine>(task: Task, shared: &Arc<SharedState<M>>) -> io::Result<SyncSender<Chunk>> {
     let (sender, receiver) = sync_channel(CHUNKS_WAITING);
     let shared = Arc::clone(shared);
     thread::Builder::new().name("bruit-snapshot".into()).spawn(move || {
@@ -52,7 +52,7 @@ pub(crate) fn start<M: Machine>(task: Task, shared: &Arc<Shared<M>>) -> io::Resu
 }
 
 /// A guard that reports a panic of the thread to the writer, which is waiting for the result.
-struct ReportGuard<M: Machine>(Arc<Shared<M>>);
+struct ReportGuard<M: Machine>(Arc<SharedState<M>>);
 
 impl<M: Machine> Drop for ReportGuard<M> {
     fn drop(&mut self) {

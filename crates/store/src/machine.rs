@@ -23,6 +23,16 @@ pub trait Machine: Sized + Send + Sync + 'static {
     /// [`Malformed`] if the bytes are not an event.
     fn decode(bytes: &[u8]) -> Result<Self::Event, Malformed>;
 
+    /// Checks that [`decode`](Self::decode) accepts an event that was just encoded. Called for each submitted event,
+    /// because an event in the journal that cannot be decoded would prevent the store from being opened. The default
+    /// decodes it.
+    ///
+    /// # Errors
+    /// [`Malformed`] if `decode` would fail.
+    fn check_encoded(_event: &Self::Event, encoded: &[u8]) -> Result<(), Malformed> {
+        Self::decode(encoded).map(drop)
+    }
+
     /// Decides whether an event may be written. Refused events are never written.
     ///
     /// All events of a batch are admitted before the first of them is applied, so [`apply`](Self::apply) must handle an

@@ -115,7 +115,7 @@ pub(crate) fn frame<M: Machine>(events: &[M::Event]) -> Result<Vec<u8>, SubmitEr
             return Err(SubmitError::TooLarge { bytes: framed.len() });
         }
         let encoded = framed.split_at(framed.len() - bytes).1;
-        M::decode(encoded).map_err(SubmitError::Unreadable)?;
+        M::check_encoded(event, encoded).map_err(SubmitError::Unreadable)?;
     }
     Ok(framed)
 }
@@ -142,7 +142,7 @@ pub(crate) struct Work<M: Machine> {
     pub(crate) jobs: Vec<Job<M>>,
     pub(crate) requests: Vec<Request>,
     pub(crate) finished: Option<Finished>,
-    /// Whether these are the last jobs.
+    /// True for the last jobs.
     pub(crate) closing: bool,
 }
 
@@ -158,10 +158,10 @@ struct State<M: Machine> {
     bytes: usize,
     requests: Vec<Request>,
     finished: Option<Finished>,
-    /// Whether the snapshot thread can accept another piece.
+    /// True if the snapshot thread can accept another piece.
     woken: bool,
     closed: bool,
-    /// Whether a thread panicked: events on disk may be missing from the machine.
+    /// True if a thread panicked: events on disk may be missing from the machine.
     abandoned: bool,
 }
 

@@ -89,7 +89,7 @@ pub struct RepairReport {
     pub cut_up_to: Option<u64>,
     /// The first and last event known to be lost. Events after the cut are lost if no intact snapshot contains them.
     pub lost: Option<(u64, u64)>,
-    /// Whether all lost events are known. They are not if the journal ended with unreadable bytes or with a truncated
+    /// True if all lost events are known. They are not if the journal ended with unreadable bytes or with a truncated
     /// file.
     pub is_all: bool,
 }
@@ -166,7 +166,7 @@ struct Place {
     kept_up_to: u64,
     /// The last known event of the file, if it is after the cut.
     cut_up_to: Option<u64>,
-    /// Whether the file ends with its last known record.
+    /// True if the file ends with its last known record.
     is_all: bool,
 }
 

@@ -36,13 +36,13 @@ pub enum Durability {
 /// The settings of a store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// When submitted events are confirmed.
+    /// Time at which submitted events are confirmed.
     pub durability: Durability,
     /// Length at which a journal file is full.
     pub journal_file_bytes: u64,
     /// Number of journal bytes between two snapshots.
     pub snapshot_after_bytes: u64,
-    /// Whether closing the store takes a snapshot, so that the next opening has nothing to replay.
+    /// True if closing the store takes a snapshot, so that the next opening has nothing to replay.
     pub snapshot_on_close: bool,
     /// The file system to write to.
     pub disk: Arc<dyn Disk>,
@@ -88,13 +88,13 @@ pub struct Status {
 }
 
 /// State shared by the threads.
-pub(crate) struct Shared<M: Machine> {
+pub(crate) struct SharedState<M: Machine> {
     pub(crate) machine: Gate<M>,
     pub(crate) queue: Queue<M>,
     status: Mutex<Status>,
 }
 
-impl<M: Machine> Shared<M> {
+impl<M: Machine> SharedState<M> {
     /// Reads or changes the status. A poisoned lock is ignored: every change leaves the status consistent.
     pub(crate) fn status<T>(&self, change: impl FnOnce(&mut Status) -> T) -> T {
         change(&mut self.status.lock().unwrap_or_else(PoisonError::into_inner))
@@ -105,7 +105,7 @@ impl<M: Machine> Shared<M> {
 ///
 /// Dropping the store closes it, as [`close`](Self::close) does.
 pub struct Store<M: Machine> {
-    shared: Arc<Shared<M>>,
+    shared: Arc<SharedState<M>>,
     writer: Option<JoinHandle<()>>,
     recovery: Recovery,
     _lock: Lock,
@@ -128,7 +128,7 @@ impl<M: Machine> Store<M> {
     ) -> Result<Self, OpenError> {
         let lock = recover::prepare(directory, &*options.disk)?;
         let recovered = recover::recover(directory, options, make, progress)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedState {
             machine: Gate::new(recovered.machine),
             queue: Queue::new(),
             status: Mutex::new(Status::default()),

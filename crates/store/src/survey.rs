@@ -162,7 +162,7 @@ pub struct MissingEvents {
     pub first: u64,
     /// The last missing sequence.
     pub last: u64,
-    /// Whether an intact snapshot contains the missing events, so that nothing is lost.
+    /// True if an intact snapshot contains the missing events, so that nothing is lost.
     pub in_snapshot: bool,
 }
 

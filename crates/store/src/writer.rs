@@ -21,7 +21,7 @@ use crate::journal::{Journal, JournalError};
 use crate::machine::Machine;
 use crate::queue::{Finished, Job, Request, SnapshotError, SubmitError, Wait, Work};
 use crate::record::RecordBuilder;
-use crate::store::{Durability, Options, Shared};
+use crate::store::{Durability, Options, SharedState};
 
 /// Number of bytes of a snapshot that are copied under one lock.
 const SNAPSHOT_SLICE_BYTES: usize = 256 << 10;
@@ -49,7 +49,7 @@ pub(crate) struct Start {
 
 /// The state of the thread.
 pub(crate) struct Writer<M: Machine> {
-    shared: Arc<Shared<M>>,
+    shared: Arc<SharedState<M>>,
     directory: PathBuf,
     options: Options,
     realm: [u8; 16],
@@ -75,13 +75,18 @@ struct RunningSnapshot {
     chunks: SyncSender<Chunk>,
     /// A piece that the snapshot thread could not accept yet.
     pending: Option<Chunk>,
-    /// Whether the machine has returned its last piece.
+    /// True if the machine has returned its last piece.
     complete: bool,
     requests: Vec<Request>,
 }
 
 impl<M: Machine> Writer<M> {
-    pub(crate) fn new(directory: PathBuf, options: Options, start: Start, shared: Arc<Shared<M>>) -> io::Result<Self> {
+    pub(crate) fn new(
+        directory: PathBuf,
+        options: Options,
+        start: Start,
+        shared: Arc<SharedState<M>>,
+    ) -> io::Result<Self> {
         let snapshot_written = written(&directory, &start.snapshots);
         let writer = Self {
             applier: Applier::start(&shared)?,

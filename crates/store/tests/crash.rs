@@ -88,7 +88,7 @@ fn child(directory: &Path) {
                 loop {
                     let first = next.fetch_add(thread + 1, Ordering::SeqCst);
                     let numbers = first..=first + thread;
-                    store.submit(numbers.clone().map(told).collect()).unwrap();
+                    store.submit(numbers.clone().map(numbered).collect()).unwrap();
                     let lines: String = numbers.map(|number| format!("confirmed {number}.\n")).collect();
                     // A single write is used, so that a kill can truncate only the last line.
                     stdout().lock().write_all(lines.as_bytes()).unwrap();

@@ -228,9 +228,9 @@ fn events_only_in_a_damaged_snapshot_are_reported_missing() {
     change(&files(folder.path(), "snapshot-")[0], |bytes| bytes[60] ^= 1);
     match try_open(folder.path(), &options()).err() {
         Some(error @ OpenError::Missing { .. }) => {
-            let told = error.to_string();
-            assert!(told.contains("(damaged: snapshot-00000000000000000040.bruit)"), "{told}");
-            assert!(told.ends_with("loses everything after event 30"), "{told}");
+            let numbered = error.to_string();
+            assert!(numbered.contains("(damaged: snapshot-00000000000000000040.bruit)"), "{numbered}");
+            assert!(numbered.ends_with("loses everything after event 30"), "{numbered}");
             let OpenError::Missing { first, last, file, .. } = error else { unreachable!() };
             assert_eq!((first, last, file), (31, 40, "snapshot-00000000000000000040.bruit".into()));
         }

@@ -17,11 +17,11 @@ fn a_full_disk_refuses_reports_and_accepts_them_again_when_there_is_room() {
         let store = try_open(folder.path(), &options).unwrap();
         submit_numbers(&store, 0..3);
         disk.room.set(room);
-        let refused = store.submit(vec![told(3)]);
+        let refused = store.submit(vec![numbered(3)]);
         assert!(matches!(&refused, Err(SubmitError::Write(_))), "{refused:?}");
         assert!(refused.unwrap_err().to_string().contains("disk full"));
         assert_eq!(store.check(Ledger::numbers), [0, 1, 2], "checks still work");
-        assert!(store.submit(vec![told(3)]).is_err(), "still full");
+        assert!(store.submit(vec![numbered(3)]).is_err(), "still full");
         disk.room.set(u64::MAX);
         submit_numbers(&store, 4..6);
         drop(store);
@@ -39,7 +39,7 @@ fn a_disk_too_full_for_a_new_journal_file_refuses_and_recovers() {
     submit_numbers(&store, 0..2);
     for room in [0, 10, 48] {
         disk.room.set(room);
-        assert!(matches!(store.submit(vec![told(9)]), Err(SubmitError::Write(_))), "space for {room} bytes");
+        assert!(matches!(store.submit(vec![numbered(9)]), Err(SubmitError::Write(_))), "space for {room} bytes");
     }
     disk.room.set(u64::MAX);
     submit_numbers(&store, 2..5);
@@ -54,9 +54,9 @@ fn after_a_failed_sync_nothing_is_accepted_until_the_store_is_opened_again() {
     let store = try_open(folder.path(), &options).unwrap();
     submit_numbers(&store, 0..3);
     disk.sync_fails.store(true, Ordering::SeqCst);
-    assert!(matches!(store.submit(vec![told(3)]), Err(SubmitError::Poisoned(_))));
+    assert!(matches!(store.submit(vec![numbered(3)]), Err(SubmitError::Poisoned(_))));
     disk.sync_fails.store(false, Ordering::SeqCst);
-    let refused = store.submit(vec![told(4)]);
+    let refused = store.submit(vec![numbered(4)]);
     assert!(matches!(refused, Err(SubmitError::Poisoned(_))), "a successful sync after a failed one proves nothing");
     assert_eq!(store.check(Ledger::numbers), [0, 1, 2], "checks still work");
     assert!(store.status().poisoned.is_some());
@@ -74,9 +74,9 @@ fn a_write_that_cannot_be_undone_poisons() {
     submit_numbers(&store, 0..3);
     disk.room.set(20);
     disk.truncate_fails.store(true, Ordering::SeqCst);
-    assert!(matches!(store.submit(vec![told(3)]), Err(SubmitError::Poisoned(_))));
+    assert!(matches!(store.submit(vec![numbered(3)]), Err(SubmitError::Poisoned(_))));
     disk.room.set(u64::MAX);
-    assert!(matches!(store.submit(vec![told(4)]), Err(SubmitError::Poisoned(_))));
+    assert!(matches!(store.submit(vec![numbered(4)]), Err(SubmitError::Poisoned(_))));
     drop(store);
     let store = open(folder.path());
     assert_eq!((store.check(Ledger::numbers), store.recovery().torn_bytes), (vec![0, 1, 2], 20));

@@ -75,13 +75,13 @@ fn events_left_by_a_dead_applier_are_applied_on_reopening() {
     for number in 0..20_000 {
         let sender = sender.clone();
         let number = if number % 50 == 49 { FATAL } else { number };
-        store.submit_with(vec![told(number)], move |result| {
+        store.submit_with(vec![numbered(number)], move |result| {
             let _ = sender.send(result.is_ok());
         });
     }
     drop(sender);
     let confirmed = answers.iter().filter(|is_ok| *is_ok).count() as u64;
-    assert!(store.submit(vec![told(1)]).is_err(), "submits are refused");
+    assert!(store.submit(vec![numbered(1)]).is_err(), "submits are refused");
     assert!(matches!(store.snapshot(), Err(SnapshotError::Closed)));
     let status = store.close();
     assert!(status.poisoned.is_some() && status.waiting_events == 0, "{status:?}");
@@ -95,10 +95,10 @@ fn events_left_by_a_dead_writer_are_applied_on_reopening() {
     let folder = tempdir().unwrap();
     let store = fragile(folder.path(), "bruit-writer");
     for number in 0..10 {
-        store.submit(vec![told(number)]).unwrap();
+        store.submit(vec![numbered(number)]).unwrap();
     }
-    assert!(store.submit(vec![told(FATAL)]).is_err());
-    assert!(store.submit(vec![told(11)]).is_err());
+    assert!(store.submit(vec![numbered(FATAL)]).is_err());
+    assert!(store.submit(vec![numbered(11)]).is_err());
     assert!(matches!(store.snapshot(), Err(SnapshotError::Closed)));
     assert_eq!(store.check(|fragile| fragile.ledger.counts.len()), 10, "checks still work");
     assert!(store.close().poisoned.is_some());

@@ -41,9 +41,9 @@ proptest! {
                 Step::Submit(numbers) => {
                     let expected: Vec<u64> = numbers
                         .iter()
-                        .map(|&number| if number == REFUSED { 0 } else { model.apply(&told(number)) })
+                        .map(|&number| if number == REFUSED { 0 } else { model.apply(&numbered(number)) })
                         .collect();
-                    prop_assert_eq!(store.submit(numbers.into_iter().map(told).collect()).unwrap(), expected);
+                    prop_assert_eq!(store.submit(numbers.into_iter().map(numbered).collect()).unwrap(), expected);
                 }
                 Step::Snapshot => prop_assert_eq!(store.snapshot().unwrap(), model.counts.values().sum::<u64>()),
                 Step::Reopen { snapshot_on_close } => {

@@ -17,7 +17,7 @@ use tempfile::tempdir;
 fn submitted_events_are_there_after_reopening() {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
-    assert_eq!(store.submit(vec![told(5), told(5), told(7)]).unwrap(), [1, 2, 1]);
+    assert_eq!(store.submit(vec![numbered(5), numbered(5), numbered(7)]).unwrap(), [1, 2, 1]);
     assert_eq!(store.submit(vec![]).unwrap(), []);
     let before = store.check(Ledger::clone);
     assert_eq!((store.status().sequence, store.status().durable), (3, 3));
@@ -32,8 +32,8 @@ fn submitted_events_are_there_after_reopening() {
 fn refused_events_are_answered_and_never_written() {
     let folder = tempdir().unwrap();
     let store = open(folder.path());
-    assert_eq!(store.submit(vec![told(1), told(REFUSED), told(1)]).unwrap(), [1, 0, 2]);
-    assert_eq!(store.submit(vec![told(REFUSED)]).unwrap(), [0]);
+    assert_eq!(store.submit(vec![numbered(1), numbered(REFUSED), numbered(1)]).unwrap(), [1, 0, 2]);
+    assert_eq!(store.submit(vec![numbered(REFUSED)]).unwrap(), [0]);
     assert_eq!((store.status().sequence, store.status().records), (2, 1));
     drop(store);
     assert_eq!(open(folder.path()).recovery().replayed_events, 2);
@@ -154,7 +154,7 @@ fn events_at_the_bounds_are_accepted_and_larger_ones_refused() {
     let store = open(folder.path());
     let sized = |bytes: usize| NumberEvent { number: 1, padding: bytes - 8 };
     assert_eq!(store.submit(vec![sized(EVENT_BYTES_MAX)]).unwrap(), [1]);
-    let refused = store.submit(vec![told(2), sized(EVENT_BYTES_MAX + 1)]);
+    let refused = store.submit(vec![numbered(2), sized(EVENT_BYTES_MAX + 1)]);
     assert!(matches!(refused, Err(SubmitError::EventTooLarge { bytes }) if bytes == EVENT_BYTES_MAX + 1));
 
     // The events have 64 KiB minus the length prefix, so 64 of them fill a record exactly.
@@ -171,14 +171,14 @@ fn events_at_the_bounds_are_accepted_and_larger_ones_refused() {
 #[test]
 fn a_full_queue_refuses_at_once_and_loses_nothing_it_accepted() {
     for (event, most) in
-        [(told(1), QUEUE_EVENTS_MAX), (NumberEvent { number: 1, padding: 65_536 - 12 }, QUEUE_BYTES_MAX / 65_536)]
+        [(numbered(1), QUEUE_EVENTS_MAX), (NumberEvent { number: 1, padding: 65_536 - 12 }, QUEUE_BYTES_MAX / 65_536)]
     {
         let folder = tempdir().unwrap();
         let store = open(folder.path());
         // A completion blocks the writer, so that the queue does not drain.
         let (held, hold) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
         let (writer_held, writer_hold) = (Arc::clone(&held), Arc::clone(&hold));
-        store.submit_with(vec![told(0)], move |_| {
+        store.submit_with(vec![numbered(0)], move |_| {
             writer_held.wait();
             writer_hold.wait();
         });
@@ -209,7 +209,7 @@ fn the_writer_is_at_most_three_records_ahead_of_what_is_applied() {
     let store = try_open(folder.path(), &options).unwrap();
     let (held, hold) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
     let (writer_held, writer_hold) = (Arc::clone(&held), Arc::clone(&hold));
-    store.submit_with(vec![told(0)], move |_| {
+    store.submit_with(vec![numbered(0)], move |_| {
         writer_held.wait();
         writer_hold.wait();
     });
@@ -235,7 +235,7 @@ fn everything_submitted_before_closing_is_kept() {
     let (sender, answers) = mpsc::channel();
     for number in 0..1000 {
         let sender = sender.clone();
-        store.submit_with(vec![told(number)], move |result| sender.send(result.is_ok()).unwrap());
+        store.submit_with(vec![numbered(number)], move |result| sender.send(result.is_ok()).unwrap());
     }
     drop((store, sender));
     assert_eq!(answers.iter().filter(|taken| *taken).count(), 1000);
@@ -250,14 +250,14 @@ fn many_submits_share_a_sync() {
     let before = disk.syncs.load(Ordering::SeqCst);
     let (held, hold) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
     let (writer_held, writer_hold) = (Arc::clone(&held), Arc::clone(&hold));
-    store.submit_with(vec![told(0)], move |_| {
+    store.submit_with(vec![numbered(0)], move |_| {
         writer_held.wait();
         writer_hold.wait();
     });
     held.wait();
-    (1..100).for_each(|number| store.submit_with(vec![told(number)], |_| {}));
+    (1..100).for_each(|number| store.submit_with(vec![numbered(number)], |_| {}));
     hold.wait();
-    assert_eq!(store.submit(vec![told(100)]).unwrap(), [1]);
+    assert_eq!(store.submit(vec![numbered(100)]).unwrap(), [1]);
     assert!(disk.syncs.load(Ordering::SeqCst) - before <= 3, "101 submits");
     assert_eq!(store.status().sequence, 101);
 }

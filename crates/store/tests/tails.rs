@@ -12,7 +12,7 @@ use tempfile::tempdir;
 fn five_records(directory: &Path) -> Vec<usize> {
     let store = open(directory);
     for numbers in [0..1, 1..3, 3..6, 6..8, 8..9] {
-        store.submit(numbers.map(told).collect()).unwrap();
+        store.submit(numbers.map(numbered).collect()).unwrap();
     }
     drop(store);
     boundaries(&journal_file(directory))

@@ -130,7 +130,7 @@ impl Machine for Careless {
     }
 
     fn apply(&mut self, event: &Vec<u8>) -> u64 {
-        Ledger::decode(event).map_or(0, |told| self.0.apply(&told))
+        Ledger::decode(event).map_or(0, |decoded| self.0.apply(&decoded))
     }
 
     fn begin_snapshot(&mut self, out: &mut Vec<u8>) {

@@ -5,10 +5,10 @@
 
 use std::fmt;
 
+use bruit_signatures::hex::sha1_digits;
 use sha1::{Digest, Sha1};
 use subtle::ConstantTimeEq;
 
-use super::digits::hexadecimal;
 use crate::codec::{Malformed, Reader};
 use crate::time::Time;
 
@@ -40,8 +40,8 @@ impl PyzorVerifier {
     #[must_use]
     pub fn verify(&self, signed: &[u8], time: &[u8], signature: &[u8]) -> bool {
         let hash = Sha1::new().chain_update(Sha1::digest(signed)).chain_update(b":").chain_update(time);
-        let expected = hash.chain_update(b":").chain_update(hexadecimal(&self.0)).finalize();
-        hexadecimal(&expected.into()).ct_eq(signature).into()
+        let expected = hash.chain_update(b":").chain_update(sha1_digits(&self.0)).finalize();
+        sha1_digits(&expected.into()).ct_eq(signature).into()
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn a_real_clients_requests_verify() {
         let verifier = PyzorVerifier::of(b"alice", KEY).unwrap();
-        assert_eq!(&hexadecimal(&verifier.0), b"aac70190808b3008d8bd2c1866a1516293dd7655");
+        assert_eq!(&sha1_digits(&verifier.0), b"aac70190808b3008d8bd2c1866a1516293dd7655");
         for (signed, time, signature) in REQUESTS {
             assert!(verifier.verify(signed.as_bytes(), time.as_bytes(), signature.as_bytes()));
             assert!(!verifier.verify(signed.as_bytes(), b"1794725695", signature.as_bytes()));

@@ -6,11 +6,11 @@
 
 use std::fmt;
 
+use bruit_signatures::hex::sha1_digits;
 use bruit_signatures::razor::E4Signature;
 use sha1::block_api::compress;
 use subtle::ConstantTimeEq;
 
-use super::digits::hexadecimal;
 use crate::codec::{Malformed, Reader};
 
 /// Maximum password length in bytes: one SHA-1 block. Clients accept longer passwords, but for these the server would
@@ -57,7 +57,7 @@ impl RazorVerifier {
             return false;
         }
         let inner = finish(self.inner, challenge);
-        let expected = finish(self.outer, &hexadecimal(&inner));
+        let expected = finish(self.outer, &sha1_digits(&inner));
         // A response has the same form as an e4 signature: a SHA-1 in razor64.
         let response = str::from_utf8(response).ok().and_then(|text| text.parse().ok());
         response.is_some_and(|E4Signature(response)| expected.ct_eq(&response).into())
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(RazorVerifier::of(&[b'p'; PASSWORD_BYTES_MAX + 1]), None);
         let verifier = RazorVerifier::of(b"s3cret").unwrap();
         let response = |challenge: &[u8]| {
-            E4Signature(finish(verifier.outer, &hexadecimal(&finish(verifier.inner, challenge)))).to_string()
+            E4Signature(finish(verifier.outer, &sha1_digits(&finish(verifier.inner, challenge)))).to_string()
         };
         for (bytes, verifies) in [(CHALLENGE_BYTES_MAX, true), (CHALLENGE_BYTES_MAX + 1, false)] {
             let challenge = vec![b'c'; bytes];

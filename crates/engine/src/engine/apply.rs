@@ -120,7 +120,33 @@ impl Engine {
         self.room_for_claim(by, claim, &self.spam.entry(fingerprint), ClaimSite::Here)
     }
 
-    pub(super) fn claim(&mut self, by: &By, claim: Claim, flag: u8, fingerprints: &[Fingerprint]) -> Outcome {
+    /// Applies a claim, unless [`admit_claim`](Self::admit_claim) would refuse it.
+    ///
+    /// A signature that is accepted shows that the claim is admissible. So it is admitted again only if its time is
+    /// earlier than the latest event's, or no signature was accepted; a refused signature changes nothing.
+    pub(super) fn apply_claim(
+        &mut self,
+        by: &By,
+        claim: Claim,
+        flag: u8,
+        fingerprints: &[Fingerprint],
+    ) -> Result<Outcome, Refusal> {
+        let before = self.now;
+        if by.now < before {
+            self.admit_claim(by, claim, fingerprints)?;
+        }
+        ensure_arrived(self.spam.epoch(), by.now.epoch(self.realm.spam_epoch_seconds()))?;
+        self.advance_time(by.now);
+        let (outcome, accepted) = self.claim(by, claim, flag, fingerprints);
+        if accepted == 0 {
+            self.now = before;
+            self.admit_claim(by, claim, fingerprints)?;
+            self.advance_time(by.now);
+        }
+        Ok(outcome)
+    }
+
+    fn claim(&mut self, by: &By, claim: Claim, flag: u8, fingerprints: &[Fingerprint]) -> (Outcome, usize) {
         let (mut listed, mut revoked, mut ignored, mut refused, mut reason) = (0, 0, 0, 0, None);
         let mut accepted = Vec::new();
         // Look up the weight once. Claims do not change it until they are settled.
@@ -139,8 +165,9 @@ impl Engine {
             }
             accepted.extend(claimed.map(|claimed| (*fingerprint, claimed.is_counted)));
         }
+        let accepted_count = accepted.len();
         self.export_vote(by, claim, flag, accepted);
-        Outcome::Claimed { listed, revoked, ignored, refused, reason }
+        (Outcome::Claimed { listed, revoked, ignored, refused, reason }, accepted_count)
     }
 
     fn claim_one(

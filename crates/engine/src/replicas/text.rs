@@ -1,6 +1,8 @@
 //! The text of a report: the features that the index may store. There are few enough to fit in a journal entry.
 
-use bruit_filters::{Fingerprint, FingerprintKey};
+use std::sync::OnceLock;
+
+use bruit_filters::{Fingerprint, FingerprintKey, KeyId};
 use bruit_signatures::bruit::{QUARTERS, STORED_MIN};
 
 use crate::codec::{Malformed, Reader};
@@ -19,7 +21,21 @@ pub struct Text {
     pub(crate) whole: Option<u64>,
     /// True if much of the text is known from good mail.
     pub(crate) is_template: bool,
+    pub(crate) name: CachedName,
 }
+
+/// The fingerprint of a text and the key that made it. A claim asks for it when it is made, admitted and applied.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CachedName(OnceLock<(KeyId, Fingerprint)>);
+
+/// The name follows from the text, so it does not take part in comparisons.
+impl PartialEq for CachedName {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for CachedName {}
 
 /// Flags that are encoded after the number of features.
 const HAS_WHOLE: u8 = 1;
@@ -29,6 +45,11 @@ impl Text {
     /// Returns the fingerprint of the text in the books. Equal texts have equal fingerprints.
     #[must_use]
     pub fn fingerprint(&self, key: &FingerprintKey) -> Fingerprint {
+        let (id, name) = *self.name.0.get_or_init(|| (key.id(), self.compute_fingerprint(key)));
+        if id == key.id() { name } else { self.compute_fingerprint(key) }
+    }
+
+    fn compute_fingerprint(&self, key: &FingerprintKey) -> Fingerprint {
         let mut bytes = b"text".to_vec();
         for feature in self.quarters.iter().flatten().chain(&self.whole) {
             bytes.extend(feature.to_le_bytes());
@@ -78,7 +99,7 @@ impl Text {
             }
             *quarter = (0..length).map(|_| reader.u64("a feature")).collect::<Result<_, _>>()?;
         }
-        Ok(Self { quarters, features, whole, is_template: bits & IS_TEMPLATE != 0 })
+        Ok(Self { quarters, features, whole, is_template: bits & IS_TEMPLATE != 0, name: CachedName::default() })
     }
 }
 
@@ -88,7 +109,8 @@ mod tests {
 
     fn text(per_quarter: usize) -> Text {
         let quarter = |q: u64| (0..per_quarter as u64).map(|at| q << 32 | at).collect();
-        Text { quarters: [0, 1, 2, 3].map(quarter), features: 100, whole: Some(9), is_template: per_quarter > 3 }
+        let is_template = per_quarter > 3;
+        Text { quarters: [0, 1, 2, 3].map(quarter), features: 100, whole: Some(9), is_template, ..Text::default() }
     }
 
     #[test]
@@ -111,6 +133,10 @@ mod tests {
         let key = FingerprintKey::new([4; 16]);
         assert_eq!(text(5).fingerprint(&key), text(5).fingerprint(&key));
         assert_ne!(text(5).fingerprint(&key), text(6).fingerprint(&key));
+        let one = text(5);
+        let other = FingerprintKey::new([5; 16]);
+        assert_ne!(one.fingerprint(&key), one.fingerprint(&other), "the name is kept for one key only");
+        assert_eq!(one.fingerprint(&other), text(5).fingerprint(&other));
         assert!(Text::default().is_empty() && !text(0).is_empty());
     }
 }

@@ -37,7 +37,7 @@ pub(crate) struct NumberEvent {
     pub(crate) padding: usize,
 }
 
-pub(crate) const fn told(number: u64) -> NumberEvent {
+pub(crate) const fn numbered(number: u64) -> NumberEvent {
     NumberEvent { number, padding: 0 }
 }
 
@@ -58,7 +58,7 @@ impl Ledger {
 
 impl Machine for Ledger {
     type Event = NumberEvent;
-    /// How often the number has been submitted; 0 if it was refused.
+    /// Number of submissions of the number; 0 if it was refused.
     type Outcome = u64;
 
     fn encode(event: &NumberEvent, out: &mut Vec<u8>) {
@@ -136,7 +136,7 @@ pub(crate) fn numbers(directory: &Path) -> Vec<u64> {
 /// Submits each number separately, so that each has its own record.
 pub(crate) fn submit_numbers(store: &Store<Ledger>, numbers: impl IntoIterator<Item = u64>) {
     for number in numbers {
-        store.submit(vec![told(number)]).unwrap();
+        store.submit(vec![numbered(number)]).unwrap();
     }
 }
 
