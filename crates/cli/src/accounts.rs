@@ -51,17 +51,17 @@ const NOT_FOUND: u16 = 404;
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct AccountsArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: AccountsVerb,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
+enum AccountsVerb {
     /// List all accounts and the weight of their claims
     #[command(after_help = "Example:\n  bruit accounts list --json")]
-    List(ListArgs),
+    List(AccountsListArgs),
     /// Show one account
     #[command(after_help = "Example:\n  bruit accounts show razor ann@example.org")]
-    Show(ShowArgs),
+    Show(AccountsShowArgs),
     /// Add an account
     #[command(after_help = "Example:\n  bruit accounts add razor ann@example.org --secret-file ann.secret")]
     Add(AddArgs),
@@ -80,7 +80,7 @@ enum Verb {
 }
 
 #[derive(Debug, clap::Args)]
-struct ListArgs {
+struct AccountsListArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -102,7 +102,7 @@ struct NameArgs {
 }
 
 #[derive(Debug, clap::Args)]
-struct ShowArgs {
+struct AccountsShowArgs {
     #[command(flatten)]
     name: NameArgs,
 
@@ -164,9 +164,9 @@ struct SecretArgs {
 
 pub(crate) fn run(arguments: &AccountsArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     match &arguments.verb {
-        Verb::List(list) => print_all(list, &client(&list.server)?, output).map(|()| ExitCode::SUCCESS),
-        Verb::Show(show) => print_one(show, &client(&show.server)?, output),
-        Verb::Add(add) => {
+        AccountsVerb::List(list) => print_all(list, &client(&list.server)?, output).map(|()| ExitCode::SUCCESS),
+        AccountsVerb::Show(show) => print_one(show, &client(&show.server)?, output),
+        AccountsVerb::Add(add) => {
             let NameArgs { protocol, name } = &add.name;
             let new = NewAccount {
                 protocol: protocol.clone(),
@@ -177,10 +177,10 @@ pub(crate) fn run(arguments: &AccountsArgs, output: &mut impl Write) -> Result<E
             };
             tell(client(&add.server)?.add_account(&new), "added", output)
         }
-        Verb::Remove(one) => tell(client(&one.server)?.remove_account(&one.name.named()), "removed", output),
-        Verb::Enable(one) => set_enabled(one, true, "enabled", output),
-        Verb::Disable(one) => set_enabled(one, false, "disabled", output),
-        Verb::Password(password) => {
+        AccountsVerb::Remove(one) => tell(client(&one.server)?.remove_account(&one.name.named()), "removed", output),
+        AccountsVerb::Enable(one) => set_enabled(one, true, "enabled", output),
+        AccountsVerb::Disable(one) => set_enabled(one, false, "disabled", output),
+        AccountsVerb::Password(password) => {
             let patch = AccountPatch { secret: Some(password.secret.read()?), ..password.name.patch() };
             tell(client(&password.server)?.update_account(&patch), "password changed", output)
         }
@@ -248,7 +248,7 @@ fn first_line(input: impl Read, place: &str) -> Result<String, Failure> {
     }
 }
 
-fn print_all(list: &ListArgs, client: &Client, output: &mut impl Write) -> Result<(), Failure> {
+fn print_all(list: &AccountsListArgs, client: &Client, output: &mut impl Write) -> Result<(), Failure> {
     let mut page = client.accounts(0).map_err(bad_input)?;
     let mut accounts = std::mem::take(&mut page.accounts);
     for _ in 1..PAGES_MAX {
@@ -291,7 +291,7 @@ fn print_table(accounts: &[AccountEntry], output: &mut impl Write) -> io::Result
     writeln!(output, "{}", counted(accounts.len() as u64, "account"))
 }
 
-fn print_one(show: &ShowArgs, client: &Client, output: &mut impl Write) -> Result<ExitCode, Failure> {
+fn print_one(show: &AccountsShowArgs, client: &Client, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let found = client.account(&show.name.named());
     if is_unknown(&found) {
         writeln!(output, "no such account")?;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bruit_client::http::{Checked, Subject, Verdict};
+use bruit_client::http::{Checked, Reason, Subject, Verdict};
 use bruit_client::{CheckOptions, Client, ClientError, Purpose, Schemes, Signer};
 use serde::Serialize;
 
@@ -128,7 +128,7 @@ pub(crate) struct CheckArgs {
 }
 
 /// Outcome of checking one message.
-type Answer = Result<CheckAnswer, ClientError>;
+type CheckResult = Result<CheckAnswer, ClientError>;
 
 /// A verdict, with a note if a replica was consulted.
 #[derive(Debug, Serialize)]
@@ -153,7 +153,7 @@ pub(crate) fn run(arguments: &CheckArgs, output: &mut impl Write) -> Result<Exit
     let mut tally = Tally::default();
     let ask = |message: &[u8]| question.ask(message);
     let was_all_read = for_each_answer(&arguments.messages.input, ask, |place, answer, bar| {
-        let is = |verdict| answer.as_ref().is_ok_and(|told| told.checked.verdict == verdict);
+        let is = |verdict| answer.as_ref().is_ok_and(|answered| answered.checked.verdict == verdict);
         is_spam |= is(Verdict::Spam);
         is_bulk |= is(Verdict::Bulk);
         tally.add(&answer);
@@ -195,7 +195,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, answer: &Answer) {
+    fn add(&mut self, answer: &CheckResult) {
         self.messages += 1;
         match answer.as_ref().map(|answer| answer.checked.verdict) {
             Ok(Verdict::Spam) => self.spam += 1,
@@ -253,7 +253,7 @@ impl Checker {
         })
     }
 
-    fn ask(&self, message: &[u8]) -> Answer {
+    fn ask(&self, message: &[u8]) -> CheckResult {
         let subject = self.signer.subject(message);
         let replica = self.local.as_ref().and_then(|local| local.note(&subject));
         let checked = match replica {
@@ -277,14 +277,14 @@ impl Checker {
 /// Computes the verdict again with `threshold` in place of the server's bulk threshold.
 fn judge_again(checked: Checked, threshold: u32) -> Checked {
     let (verdict, reason) = match (checked.verdict, checked.bulk_count >= threshold) {
-        (Verdict::Unknown, true) => (Verdict::Bulk, "many_recipients"),
-        (Verdict::Bulk, false) => (Verdict::Unknown, "not_reported"),
+        (Verdict::Unknown, true) => (Verdict::Bulk, Reason::ManyRecipients),
+        (Verdict::Bulk, false) => (Verdict::Unknown, Reason::NotReported),
         _ => return checked,
     };
-    Checked { verdict, reason: reason.to_owned(), ..checked }
+    Checked { verdict, reason, ..checked }
 }
 
-fn print(arguments: &CheckArgs, place: &Place, answer: &Answer, output: &mut impl Write) -> Result<(), Failure> {
+fn print(arguments: &CheckArgs, place: &Place, answer: &CheckResult, output: &mut impl Write) -> Result<(), Failure> {
     if arguments.json {
         return Ok(writeln!(output, "{}", json_line(place, answer))?);
     }

@@ -62,7 +62,7 @@ pub(crate) struct CountArgs {
     server: Server,
 }
 
-type Answer = Result<Counted, ClientError>;
+type CountResult = Result<Counted, ClientError>;
 
 pub(crate) fn run(arguments: &CountArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let mut client = arguments.server.client(CLAIM_TIMEOUT)?;
@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &CountArgs, output: &mut impl Write) -> Result<Exit
     Ok(if failed == 0 && was_all_read { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
-fn print(arguments: &CountArgs, place: &Place, answer: &Answer, output: &mut impl Write) -> Result<(), Failure> {
+fn print(arguments: &CountArgs, place: &Place, answer: &CountResult, output: &mut impl Write) -> Result<(), Failure> {
     if arguments.json {
         return Ok(writeln!(output, "{}", json_line(place, answer))?);
     }

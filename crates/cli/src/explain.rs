@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-use bruit_client::http::{Evidence, Explained, ExplainedSignature, NamedSignature, Outline, Subject};
+use bruit_client::http::{Evidence, Explained, ExplainedSignature, NamedSignature, Outline, Reason, Subject};
 use bruit_client::{ClientError, Purpose, Signer};
 use bruit_engine::time::Time;
 
@@ -51,12 +51,12 @@ pub(crate) struct ExplainArgs {
     server: Server,
 }
 
-type Answer = Result<Explained, ClientError>;
+type ExplainResult = Result<Explained, ClientError>;
 
 pub(crate) fn run(arguments: &ExplainArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let client = arguments.server.admin_client(CHECK_TIMEOUT)?;
     let signer = Signer { names_sender: !arguments.no_sender, ..arguments.messages.signer(Purpose::Check) };
-    let ask = |message: &[u8]| -> Answer {
+    let ask = |message: &[u8]| -> ExplainResult {
         let subject: Subject = signer.subject(message);
         client.explain(&subject)
     };
@@ -88,7 +88,7 @@ fn parse_signature(text: &str) -> Result<NamedSignature, String> {
     Ok(named)
 }
 
-fn print(arguments: &ExplainArgs, place: &Place, answer: &Answer, output: &mut impl Write) -> io::Result<()> {
+fn print(arguments: &ExplainArgs, place: &Place, answer: &ExplainResult, output: &mut impl Write) -> io::Result<()> {
     if arguments.json {
         return writeln!(output, "{}", json_line(place, answer));
     }
@@ -127,7 +127,7 @@ fn print_signature(signature: &ExplainedSignature, output: &mut impl Write) -> i
     lines.extend(checked.of_message.zip(checked.of_report).map(|(of_message, of_report)| {
         format!("matches {of_message} % of this message and {of_report} % of the claimed text")
     }));
-    lines.extend(checked.limit.as_deref().map(|limit| format!("did not count: {}", printable(limit_words(limit)))));
+    lines.extend(checked.limit.as_ref().map(|limit| format!("did not count: {}", printable(limit_words(limit)))));
     lines.extend(signature.whitelisted.as_deref().map(|by| format!("whitelisted by: {}", printable(by))));
     lines.extend(generations("listed", &signature.listed));
     lines.extend(generations("revoked", &signature.revoked));
@@ -150,7 +150,7 @@ fn print_signature(signature: &ExplainedSignature, output: &mut impl Write) -> i
     lines.iter().try_for_each(|line| writeln!(output, "    {line}"))
 }
 
-fn verdict(verdict: &str, confidence: u8, reason: &str) -> String {
+fn verdict(verdict: &str, confidence: u8, reason: &Reason) -> String {
     let confidence = if confidence == 0 { String::new() } else { format!(", confidence {confidence}") };
     format!("{}{confidence}: {}", coloured_verdict(verdict), printable(words(reason)))
 }

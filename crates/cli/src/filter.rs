@@ -48,11 +48,11 @@ A spam filter with revocations:
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct FilterArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: FilterVerb,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
+enum FilterVerb {
     /// Create an empty filter with a new random key
     #[command(after_help = "Example:\n  bruit filter create known --signatures 400000")]
     Create(create::FilterCreateArgs),
@@ -88,16 +88,16 @@ enum Verb {
 pub(crate) fn run(arguments: &FilterArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let done = |()| ExitCode::SUCCESS;
     let outcome = match &arguments.verb {
-        Verb::Create(arguments) => create::run(arguments, output).map(done),
-        Verb::Add(arguments) => fill::run(arguments, output).map(done),
-        Verb::Revoke(arguments) => fill::revoke(arguments, output).map(done),
-        Verb::Remove(arguments) => remove::run(arguments, output).map(done),
-        Verb::Contains(arguments) => ask::contains(arguments, output),
-        Verb::Count(arguments) => ask::count(arguments, output).map(done),
-        Verb::Merge(arguments) => join::merge(arguments).map(done),
-        Verb::Diff(arguments) => join::diff(arguments).map(done),
-        Verb::Apply(arguments) => join::apply(arguments).map(done),
-        Verb::Info(arguments) => info::run(arguments, output).map(done),
+        FilterVerb::Create(arguments) => create::run(arguments, output).map(done),
+        FilterVerb::Add(arguments) => fill::run(arguments, output).map(done),
+        FilterVerb::Revoke(arguments) => fill::revoke(arguments, output).map(done),
+        FilterVerb::Remove(arguments) => remove::run(arguments, output).map(done),
+        FilterVerb::Contains(arguments) => ask::contains(arguments, output),
+        FilterVerb::Count(arguments) => ask::count(arguments, output).map(done),
+        FilterVerb::Merge(arguments) => join::merge(arguments).map(done),
+        FilterVerb::Diff(arguments) => join::diff(arguments).map(done),
+        FilterVerb::Apply(arguments) => join::apply(arguments).map(done),
+        FilterVerb::Info(arguments) => info::run(arguments, output).map(done),
     };
     let flushed = output.flush().map_err(Failure::from);
     // Exit code 1 means "nothing found", so every error exits with 2.

@@ -30,14 +30,14 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct KeysArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: KeysVerb,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
+enum KeysVerb {
     /// Print the public key that identifies a server to its peers
     #[command(after_help = "Example:\n  bruit keys show --data /var/lib/bruit")]
-    Show(ShowArgs),
+    Show(KeysShowArgs),
     /// Generate a key and print its public half
     #[command(after_help = "Example:\n  bruit keys new node.key")]
     New(NewArgs),
@@ -47,7 +47,7 @@ enum Verb {
 }
 
 #[derive(Debug, clap::Args)]
-struct ShowArgs {
+struct KeysShowArgs {
     /// Key file to read [default: node.key in the data directory]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
@@ -83,13 +83,13 @@ struct RealmArgs {
 
 pub(crate) fn run(arguments: &KeysArgs, output: &mut impl Write) -> Result<(), Failure> {
     match &arguments.verb {
-        Verb::Show(arguments) => show(arguments, output),
-        Verb::New(arguments) => new(&arguments.file, output),
-        Verb::Realm(arguments) => realm(arguments, output),
+        KeysVerb::Show(arguments) => show(arguments, output),
+        KeysVerb::New(arguments) => new(&arguments.file, output),
+        KeysVerb::Realm(arguments) => realm(arguments, output),
     }
 }
 
-fn show(arguments: &ShowArgs, output: &mut impl Write) -> Result<(), Failure> {
+fn show(arguments: &KeysShowArgs, output: &mut impl Write) -> Result<(), Failure> {
     let file = match &arguments.file {
         Some(file) => file.clone(),
         None => arguments.data.find()?.join(NODE_KEY_FILE),

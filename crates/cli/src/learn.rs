@@ -45,7 +45,7 @@ pub(crate) struct LearnArgs {
     server: Server,
 }
 
-type Answer = Result<LearnAnswer, ClientError>;
+type LearnResult = Result<LearnAnswer, ClientError>;
 
 pub(crate) fn run(arguments: &LearnArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let client = arguments.server.client(CLAIM_TIMEOUT)?;
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &LearnArgs, output: &mut impl Write) -> Result<Exit
     Ok(if failed == 0 && was_all_read { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
-fn print(arguments: &LearnArgs, place: &Place, answer: &Answer, output: &mut impl Write) -> Result<(), Failure> {
+fn print(arguments: &LearnArgs, place: &Place, answer: &LearnResult, output: &mut impl Write) -> Result<(), Failure> {
     if arguments.json {
         return Ok(writeln!(output, "{}", json_line(place, answer))?);
     }

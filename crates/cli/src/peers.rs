@@ -23,7 +23,7 @@ use bruit_console::terminal::printable;
 )]
 pub(crate) struct PeersArgs {
     #[command(subcommand)]
-    verb: Option<Verb>,
+    verb: Option<PeersVerb>,
 
     /// Print one JSON object
     #[arg(long)]
@@ -34,7 +34,7 @@ pub(crate) struct PeersArgs {
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
+enum PeersVerb {
     /// Remove everything that a server listed, revoked and counted, here and on all nodes
     #[command(after_help = FORGET_HELP)]
     Forget(NamedArgs),
@@ -76,8 +76,8 @@ fn change(named: &NamedArgs, is_forgotten: bool, output: &mut impl Write) -> Res
 
 pub(crate) fn run(arguments: &PeersArgs, output: &mut impl Write) -> Result<(), Failure> {
     match &arguments.verb {
-        Some(Verb::Forget(named)) => return change(named, true, output),
-        Some(Verb::Restore(named)) => return change(named, false, output),
+        Some(PeersVerb::Forget(named)) => return change(named, true, output),
+        Some(PeersVerb::Restore(named)) => return change(named, false, output),
         None => {}
     }
     let peers = arguments.server.admin_client(CLAIM_TIMEOUT)?.peers().map_err(bad_input)?;

@@ -232,9 +232,9 @@ const COLUMNS: [(&str, &str); 4] =
     [("membership", "classical"), ("membership", "one-line"), ("counting", "classical"), ("counting", "one-line")];
 
 /// A row label, and the function that formats a column's value for this row.
-type Row = (&'static str, fn(&Column) -> String);
+type PlanRow = (&'static str, fn(&Column) -> String);
 
-const ROWS: [Row; 8] = [
+const ROWS: [PlanRow; 8] = [
     ("cells (m)", |column| grouped(column.cells)),
     ("bits per cell", |column| column.cell_bits.to_string()),
     ("hash functions (k)", |column| column.hashes.to_string()),

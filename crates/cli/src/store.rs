@@ -40,11 +40,11 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct StoreArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: StoreVerb,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
+enum StoreVerb {
     /// Verify all checksums, and that every event is present and readable
     #[command(after_help = "Example:\n  bruit store verify /var/lib/bruit")]
     Verify(survey::StoreSurveyArgs),
@@ -64,11 +64,11 @@ enum Verb {
 
 pub(crate) fn run(arguments: &StoreArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let outcome = match &arguments.verb {
-        Verb::Verify(arguments) => survey::verify(arguments, output),
-        Verb::Inspect(arguments) => survey::inspect(arguments, output).map(|()| ExitCode::SUCCESS),
-        Verb::AcceptClock(arguments) => accept_clock::run(arguments, output).map(|()| ExitCode::SUCCESS),
-        Verb::Repair(arguments) => repair::run(arguments, output).map(|()| ExitCode::SUCCESS),
-        Verb::Resize(arguments) => resize::run(arguments, output).map(|()| ExitCode::SUCCESS),
+        StoreVerb::Verify(arguments) => survey::verify(arguments, output),
+        StoreVerb::Inspect(arguments) => survey::inspect(arguments, output).map(|()| ExitCode::SUCCESS),
+        StoreVerb::AcceptClock(arguments) => accept_clock::run(arguments, output).map(|()| ExitCode::SUCCESS),
+        StoreVerb::Repair(arguments) => repair::run(arguments, output).map(|()| ExitCode::SUCCESS),
+        StoreVerb::Resize(arguments) => resize::run(arguments, output).map(|()| ExitCode::SUCCESS),
     };
     let flushed = output.flush().map_err(Failure::from);
     outcome.and_then(|code| flushed.map(|()| code)).map_err(never_one)
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &StoreArgs, output: &mut impl Write) -> Result<Exit
 fn never_one(failure: Failure) -> Failure {
     match failure {
         Failure::Other(error) => Failure::BadInput(format!("{error:#}")),
-        told => told,
+        other => other,
     }
 }
 

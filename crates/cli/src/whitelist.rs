@@ -40,11 +40,11 @@ const PAGES_MAX: usize = 256;
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct WhitelistArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: WhitelistVerb,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
+enum WhitelistVerb {
     /// Add a sender, a mailing list or a signature
     #[command(after_help = "Example:\n  bruit whitelist add --sender newsletter@example.org")]
     Add(ChangeArgs),
@@ -53,7 +53,7 @@ enum Verb {
     Remove(ChangeArgs),
     /// List the whitelisted senders and the number of signatures
     #[command(after_help = "Example:\n  bruit whitelist list")]
-    List(ListArgs),
+    List(WhitelistListArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -84,7 +84,7 @@ struct ChangeArgs {
 }
 
 #[derive(Debug, clap::Args)]
-struct ListArgs {
+struct WhitelistListArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -95,12 +95,12 @@ struct ListArgs {
 
 pub(crate) fn run(arguments: &WhitelistArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     match &arguments.verb {
-        Verb::Add(change) => {
+        WhitelistVerb::Add(change) => {
             change.server.admin_client(CLAIM_TIMEOUT)?.add_to_whitelist(&change.entry()?).map_err(bad_input)?;
             writeln!(output, "whitelisted")?;
             Ok(ExitCode::SUCCESS)
         }
-        Verb::Remove(change) => {
+        WhitelistVerb::Remove(change) => {
             let done = change
                 .server
                 .admin_client(CLAIM_TIMEOUT)?
@@ -109,7 +109,7 @@ pub(crate) fn run(arguments: &WhitelistArgs, output: &mut impl Write) -> Result<
             writeln!(output, "{}", if done.changed { "removed from the whitelist" } else { "not whitelisted" })?;
             Ok(if done.changed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
-        Verb::List(list) => {
+        WhitelistVerb::List(list) => {
             print(list, &list.server.admin_client(CLAIM_TIMEOUT)?, output)?;
             Ok(ExitCode::SUCCESS)
         }
@@ -132,7 +132,7 @@ impl ChangeArgs {
     }
 }
 
-fn print(list: &ListArgs, client: &Client, output: &mut impl Write) -> Result<(), Failure> {
+fn print(list: &WhitelistListArgs, client: &Client, output: &mut impl Write) -> Result<(), Failure> {
     let mut page = client.whitelist(0).map_err(bad_input)?;
     let mut senders = std::mem::take(&mut page.senders);
     for _ in 1..PAGES_MAX {

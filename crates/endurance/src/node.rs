@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use bruit_client::http::{CheckedSignature, Condition, NamedSignature, Problem, Subject, Verdict};
+use bruit_client::http::{CheckedSignature, Condition, NamedSignature, Problem, Reason, Subject, Verdict};
 use bruit_client::{Client, ClientError};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -199,9 +199,9 @@ impl Node {
     /// Checks signatures.
     pub(crate) fn check(&self, numbers: &[u64]) -> Result<Vec<CheckResult>> {
         let checked = self.client().check(&subject(numbers))?;
-        let found = |signature: &CheckedSignature| match (signature.verdict, &*signature.reason) {
+        let found = |signature: &CheckedSignature| match (signature.verdict, &signature.reason) {
             (Verdict::Spam, _) => CheckResult::Listed,
-            (_, "revoked") => CheckResult::Revoked,
+            (_, Reason::Revoked) => CheckResult::Revoked,
             _ => CheckResult::Unknown,
         };
         Ok(checked.signatures.iter().map(found).collect())

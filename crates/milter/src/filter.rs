@@ -1,4 +1,4 @@
-//! What happens to a message: traps, one request to the server, the policy.
+//! Handling of a message: traps, one request to the server, the policy.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -33,7 +33,7 @@ pub(crate) struct Filter {
     spool: Option<spool::Spool>,
 }
 
-/// What outlives a reload.
+/// State that outlives a reload.
 pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     pub(crate) memory: Arc<Memory>,
@@ -200,7 +200,7 @@ impl Filter {
         tracing::debug!(
             id = draft.queue_id,
             verdict = checked.verdict.name(),
-            reason = checked.reason,
+            reason = checked.reason.as_str(),
             confidence = checked.confidence,
             action = action.name(),
             "checked"

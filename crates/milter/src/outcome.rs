@@ -1,4 +1,4 @@
-//! What the MTA is told about a message.
+//! The answer to the MTA about a message.
 
 use bruit_client::http::{Checked, Subject};
 use bruit_protocols::milter::{Actions, Reply, write};
@@ -78,7 +78,12 @@ impl Outcome {
 
 /// Returns the value of the field for a checked message, in the form of `bruit check --header`.
 pub(crate) fn field(checked: &Checked) -> String {
-    format!("{}; confidence={}; reason={}", checked.verdict, checked.confidence.min(100), machine_word(&checked.reason))
+    format!(
+        "{}; confidence={}; reason={}",
+        checked.verdict,
+        checked.confidence.min(100),
+        machine_word(checked.reason.as_str())
+    )
 }
 
 /// Returns the text of a refusal.

@@ -1,9 +1,9 @@
 //! The action for each verdict.
 
-use bruit_client::http::{Checked, Verdict};
+use bruit_client::http::{Checked, Reason, Verdict};
 use serde::Deserialize;
 
-/// What happens to a message.
+/// The treatment of a message.
 ///
 /// The order is the order of severity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
@@ -79,7 +79,7 @@ impl Class {
         match checked.verdict {
             Verdict::Spam => Self::Spam,
             Verdict::Bulk => Self::Bulk,
-            Verdict::Unknown if checked.reason == "suspected" => Self::Suspect,
+            Verdict::Unknown if checked.reason == Reason::Suspected => Self::Suspect,
             Verdict::Unknown => Self::Unknown,
             Verdict::Ham => Self::Ham,
         }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     fn checked(verdict: Verdict, reason: &str, confidence: u8, bulk_count: u32) -> Checked {
-        Checked { verdict, reason: reason.to_owned(), confidence, bulk_count, ..Checked::default() }
+        Checked { verdict, reason: reason.into(), confidence, bulk_count, ..Checked::default() }
     }
 
     #[test]

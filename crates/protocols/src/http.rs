@@ -20,6 +20,7 @@ mod administration;
 mod answers;
 mod explanation;
 mod peers;
+mod reason;
 mod stats;
 mod subject;
 
@@ -30,6 +31,7 @@ pub use administration::{
 pub use answers::{Checked, CheckedSignature, Claimed, Counted, LearnAnswer, Problem, Verdict};
 pub use explanation::{Evidence, Explained, ExplainedSignature, GenerationClaims, GenerationRecipients};
 pub use peers::{PeerName, PeerStatus, Peers, RefusedSegments};
+pub use reason::{Limit, Reason};
 pub use stats::{Condition, Generation, Ready, Recovery, RequestCount, Ring, Stats, Store, Table, TrustPolicy};
 pub use subject::{
     FEATURES_MAX, LIST_BYTES_MAX, NamedSignature, Outline, SENDER_BYTES_MAX, SIGNATURES_MAX, SUBJECT_BYTES_MAX,

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use bruit_client::ClientError;
 use bruit_client::http::Checked;
 
-use super::{Answer, CheckAnswer, Checker};
+use super::{CheckAnswer, CheckResult, Checker};
 use crate::remote::machine_word;
 use bruit_console::Failure;
 use bruit_console::mailbox::MESSAGE_BYTES_MAX;
@@ -42,10 +42,10 @@ pub(super) fn run(question: Result<Checker, Failure>, output: &mut impl Write) -
 }
 
 /// Returns the value of the field.
-fn value(answer: &Answer) -> String {
+fn value(answer: &CheckResult) -> String {
     match answer {
         Ok(CheckAnswer { checked: Checked { verdict, reason, confidence, .. }, .. }) => {
-            format!("{verdict}; confidence={confidence}; reason={}", machine_word(reason))
+            format!("{verdict}; confidence={confidence}; reason={}", machine_word(reason.as_str()))
         }
         Err(error) => {
             complain(&error.to_string());

@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use bruit_client::http::{Checked, CheckedSignature, NamedSignature, Subject};
+use bruit_client::http::{Checked, CheckedSignature, NamedSignature, Reason, Subject};
 use bruit_engine::signature::fingerprint_of;
 use bruit_federation::replica::Replica;
 use bruit_filters::Fingerprint;
@@ -16,9 +16,6 @@ use serde::Serialize;
 
 use bruit_console::date::now;
 use bruit_console::terminal::complain;
-
-/// Reason for the verdict if no signature of the message is in the replica.
-const REASON: &str = "not_in_replica";
 
 /// An open replica, and its maximum age.
 pub(crate) struct Local {
@@ -105,9 +102,9 @@ pub(super) fn unknown(subject: &Subject) -> Checked {
     let signature = |named: &NamedSignature| CheckedSignature {
         scheme: named.scheme.clone(),
         value: Some(named.value.clone()),
-        reason: REASON.to_owned(),
+        reason: Reason::NotInReplica,
         ..CheckedSignature::default()
     };
     let signatures = subject.signatures.iter().map(signature).collect();
-    Checked { reason: REASON.to_owned(), signatures, ..Checked::default() }
+    Checked { reason: Reason::NotInReplica, signatures, ..Checked::default() }
 }

@@ -44,9 +44,9 @@ fn wrong_kind(path: &Path) -> Failure {
     bad_file(path, "neither a filter file nor a delta")
 }
 
-type Row = (&'static str, String);
+type InfoRow = (&'static str, String);
 
-fn report(arguments: &FilterInfoArgs, rows: &[Row], json: Value, output: &mut impl Write) -> Result<(), Failure> {
+fn report(arguments: &FilterInfoArgs, rows: &[InfoRow], json: Value, output: &mut impl Write) -> Result<(), Failure> {
     if arguments.json {
         writeln!(output, "{json:#}")?;
         return Ok(());
@@ -58,7 +58,7 @@ fn report(arguments: &FilterInfoArgs, rows: &[Row], json: Value, output: &mut im
 }
 
 /// Returns the rows that filters and deltas share.
-fn shape_rows(header: &Header) -> Vec<Row> {
+fn shape_rows(header: &Header) -> Vec<InfoRow> {
     let mut rows = vec![
         ("kind", header.kind.to_string()),
         ("cells (m)", grouped(header.cells)),
@@ -73,7 +73,7 @@ fn shape_rows(header: &Header) -> Vec<Row> {
     rows
 }
 
-fn filter_rows(stored: &FilterFile, estimates: &Estimates, bytes: u64) -> Vec<Row> {
+fn filter_rows(stored: &FilterFile, estimates: &Estimates, bytes: u64) -> Vec<InfoRow> {
     let mut rows = shape_rows(&stored.header);
     rows.push(("key inside", if stored.key.is_some() { "yes: keep the file secret" } else { "no" }.to_owned()));
     rows.push(("file", human_bytes(bytes)));
@@ -96,7 +96,7 @@ fn reached(stored: &FilterFile) -> Vec<Reached> {
     stored.history.as_ref().map_or_else(Vec::new, |history| history.reached(stored.header.checksum))
 }
 
-fn delta_rows(header: &DeltaHeader, bytes: u64) -> Vec<Row> {
+fn delta_rows(header: &DeltaHeader, bytes: u64) -> Vec<InfoRow> {
     let mut rows = vec![("delta", encoding_name(header.encoding).to_owned()), ("file", human_bytes(bytes))];
     rows.push(("base checksum", format!("{:08x}", header.base_checksum)));
     if header.encoding == Encoding::Fingerprints {

@@ -1,35 +1,37 @@
 //! Descriptions of the reasons for a verdict.
 
+use bruit_client::http::{Limit, Reason};
+
 /// Describes the reason for a verdict. An unknown reason is returned unchanged.
-pub(crate) fn words(reason: &str) -> &str {
+pub(crate) fn words(reason: &Reason) -> &str {
     match reason {
-        "own_reports" => "the site's own users reported it",
-        "evidence" => "independent reporters agree",
-        "listed" => "it was listed, but the details have expired",
-        "revoked" => "it was revoked",
-        "whitelisted" => "it is whitelisted",
-        "sender_whitelisted" => "its sender is whitelisted",
-        "many_recipients" => "it was sent to many recipients",
-        "suspected" => "it matches reports, but not enough to be sure",
-        "not_reported" => "no trusted reporter has reported it",
-        "not_in_replica" => "none of its signatures is in the local replica",
-        other => other,
+        Reason::OwnReports => "the site's own users reported it",
+        Reason::Evidence => "independent reporters agree",
+        Reason::Listed => "it was listed, but the details have expired",
+        Reason::Revoked => "it was revoked",
+        Reason::Whitelisted => "it is whitelisted",
+        Reason::SenderWhitelisted => "its sender is whitelisted",
+        Reason::ManyRecipients => "it was sent to many recipients",
+        Reason::Suspected => "it matches reports, but not enough to be sure",
+        Reason::NotReported => "no trusted reporter has reported it",
+        Reason::NotInReplica => "none of its signatures is in the local replica",
+        other => other.as_str(),
     }
 }
 
 /// Describes why a listed signature did not decide the verdict. An unknown reason is returned unchanged.
-pub(crate) fn limit_words(limit: &str) -> &str {
+pub(crate) fn limit_words(limit: &Limit) -> &str {
     match limit {
-        "one_part" => "it covers one part, which other messages may share",
-        "picture" => "pictures are copied from good mail",
-        "accessory" => "business cards, invitations and tiny files occur in many messages",
-        "beside_text" => "the message has its own text besides this file",
-        "other_file" => "another file of the message is not listed",
-        "short_text" => "the text is too short to identify a message",
-        "quoted" => "the text is quoted or forwarded",
-        "resemblance" => "the message resembles the reported text, but is not close to it",
-        "template" => "much of the reported text is known from good mail, and only one person reported it",
-        other => other,
+        Limit::OnePart => "it covers one part, which other messages may share",
+        Limit::Picture => "pictures are copied from good mail",
+        Limit::Accessory => "business cards, invitations and tiny files occur in many messages",
+        Limit::BesideText => "the message has its own text besides this file",
+        Limit::OtherFile => "another file of the message is not listed",
+        Limit::ShortText => "the text is too short to identify a message",
+        Limit::Quoted => "the text is quoted or forwarded",
+        Limit::Resemblance => "the message resembles the reported text, but is not close to it",
+        Limit::Template => "much of the reported text is known from good mail, and only one person reported it",
+        other => other.as_str(),
     }
 }
 

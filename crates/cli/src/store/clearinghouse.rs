@@ -11,12 +11,12 @@ use bruit_console::date::date;
 use bruit_console::quantity::{counted, grouped, human_bytes, scientific};
 
 /// A label and its value.
-pub(super) type Row = (&'static str, String);
+pub(super) type StoreRow = (&'static str, String);
 
 /// Contents of a data directory.
 type Contents = (Founding, Engine, Recovery);
 
-pub(super) fn rows((founding, engine, recovery): &Contents) -> Vec<Row> {
+pub(super) fn rows((founding, engine, recovery): &Contents) -> Vec<StoreRow> {
     let status = engine.status();
     let realm = &founding.realm;
     let mut rows = vec![
@@ -45,7 +45,7 @@ fn budget(founding: &Founding, now: u64) -> String {
 }
 
 /// Returns a row for the ring, and one for each generation that is not empty.
-fn ring_rows(ring: &RingStatus) -> Vec<Row> {
+fn ring_rows(ring: &RingStatus) -> Vec<StoreRow> {
     let RingStatus { name, bytes, error_rate, planned_rate, .. } = ring;
     let (fill, now, planned) = (ring.fill() * 100.0, scientific(*error_rate), scientific(*planned_rate));
     let bytes = human_bytes(*bytes);

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use bruit_engine::codec::Malformed;
 use bruit_engine::event::Event;
+use bruit_signatures::hex;
 use bruit_store::founding::FOUNDING_FILE;
 use bruit_store::survey::{JournalFileSurvey, SnapshotSurvey, Survey, survey, total_bytes};
 use bruit_store::{Advice, Clearinghouse, Finding, Founding, Observer, OpenError};
@@ -151,10 +152,10 @@ fn sound_line(survey: &Survey) -> String {
 }
 
 fn realm(survey: &Survey) -> Option<String> {
-    survey.realm.map(|realm| realm.iter().map(|byte| format!("{byte:02x}")).collect())
+    survey.realm.map(|realm| hex::text(&realm))
 }
 
-fn survey_rows(survey: &Survey) -> Vec<clearinghouse::Row> {
+fn survey_rows(survey: &Survey) -> Vec<clearinghouse::StoreRow> {
     let mut rows = Vec::new();
     let mut row = |label: &'static str, value: String| rows.push((label, value));
     row("realm", realm(survey).unwrap_or_else(|| "unknown".into()));

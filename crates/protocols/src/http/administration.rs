@@ -31,7 +31,7 @@ pub struct AccountEntry {
     pub enabled: bool,
     /// Time of registration.
     pub created: u64,
-    /// Who registered the account: `operator`, `itself`, or `unknown` for accounts that are older than this field.
+    /// Registrant of the account: `operator`, `itself`, or `unknown` for accounts that are older than this field.
     pub registered_by: String,
     /// Time of the account's last claim. Absent if it has made none since the server started.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::reason::{Limit, Reason};
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
 pub(super) const fn is_false(value: &bool) -> bool {
     !*value
@@ -48,9 +50,8 @@ impl fmt::Display for Verdict {
 pub struct Checked {
     /// Verdict on the message.
     pub verdict: Verdict,
-    /// Reason: `own_reports`, `evidence`, `listed`, `revoked`, `whitelisted`, `sender_whitelisted`,
-    /// `many_recipients`, `suspected` or `not_reported`.
-    pub reason: String,
+    /// Reason for the verdict.
+    pub reason: Reason,
     /// Confidence that the message is spam, 0 to 100.
     pub confidence: u8,
     /// Share of the message that the deciding evidence covers, in per cent.
@@ -82,8 +83,8 @@ pub struct CheckedSignature {
     pub value: Option<String>,
     /// Verdict on the signature.
     pub verdict: Verdict,
-    /// Reason, as in [`Checked::reason`].
-    pub reason: String,
+    /// Reason for the verdict.
+    pub reason: Reason,
     /// Confidence that the signature is spam, 0 to 100.
     pub confidence: u8,
     /// Number of reports by reporters with weight.
@@ -101,10 +102,9 @@ pub struct CheckedSignature {
     /// For a near replica: share of the claimed text that agrees with the message, in per cent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_report: Option<u8>,
-    /// Reason why a listed signature does not decide: `one_part`, `picture`, `accessory`, `beside_text`,
-    /// `other_file`, `short_text`, `quoted`, `resemblance` or `template`.
+    /// Reason why a listed signature does not decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<String>,
+    pub limit: Option<Limit>,
 }
 
 /// The answer to a report or revocation, sent once the claims are on disk.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::answers::{CheckedSignature, Verdict};
+use super::reason::Reason;
 use super::subject::Outline;
 
 /// An explained verdict.
@@ -10,8 +11,8 @@ use super::subject::Outline;
 pub struct Explained {
     /// Verdict on the message, as in a check.
     pub verdict: Verdict,
-    /// Reason, as in [`Checked::reason`](super::Checked::reason).
-    pub reason: String,
+    /// Reason for the verdict.
+    pub reason: Reason,
     /// Confidence that the message is spam, 0 to 100.
     pub confidence: u8,
     /// Share of the message that the deciding evidence covers, in per cent.
@@ -35,7 +36,7 @@ pub struct ExplainedSignature {
     /// Result of checking the signature.
     #[serde(flatten)]
     pub checked: CheckedSignature,
-    /// Why claims about the signature are ignored: `empty` (all empty messages share the signature), `operator` or
+    /// Reason why claims about the signature are ignored: `empty` (all empty messages share the signature), `operator` or
     /// `protocol`. Absent if claims are accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whitelisted: Option<String>,

@@ -73,7 +73,7 @@ fn checked(signatures: &[Signature], evidence: &[Evidence], verdict: &MessageVer
     let all = named.zip(evidence).zip(&verdict.roles).enumerate();
     Checked {
         verdict: kind_json(verdict.kind),
-        reason: message_reason_json(verdict.reason).to_owned(),
+        reason: message_reason_json(verdict.reason),
         confidence: verdict.confidence,
         coverage: verdict.coverage,
         bulk_count: verdict.bulk_count,
@@ -98,7 +98,7 @@ fn signature_json(signature: Option<&Signature>, evidence: &Evidence, role: Role
         scheme: signature.map_or(REPLICA_SCHEME, |signature| signature.scheme().name()).to_owned(),
         value: signature.map(ToString::to_string),
         verdict: kind_json(verdict.kind),
-        reason: reason_json(verdict.reason).to_owned(),
+        reason: reason_json(verdict.reason),
         confidence: verdict.confidence,
         report_count: verdict.counts.report_count,
         revoke_count: verdict.counts.revoke_count,
@@ -107,7 +107,7 @@ fn signature_json(signature: Option<&Signature>, evidence: &Evidence, role: Role
         of_message: overlap.map(|overlap| overlap.of_message),
         of_report: overlap.map(|overlap| overlap.of_report),
         limit: match role {
-            Role::Supports(limit) if is_listed => Some(limit_json(limit).to_owned()),
+            Role::Supports(limit) if is_listed => Some(limit_json(limit)),
             _ => None,
         },
     }
@@ -122,38 +122,38 @@ const fn kind_json(kind: Kind) -> http::Verdict {
     }
 }
 
-const fn message_reason_json(reason: MessageReason) -> &'static str {
+const fn message_reason_json(reason: MessageReason) -> http::Reason {
     match reason {
-        MessageReason::SenderWhitelisted => "sender_whitelisted",
+        MessageReason::SenderWhitelisted => http::Reason::SenderWhitelisted,
         MessageReason::Evidence(reason) => reason_json(reason),
-        MessageReason::Suspected => "suspected",
-        MessageReason::NotReported => "not_reported",
+        MessageReason::Suspected => http::Reason::Suspected,
+        MessageReason::NotReported => http::Reason::NotReported,
     }
 }
 
-const fn reason_json(reason: Reason) -> &'static str {
+const fn reason_json(reason: Reason) -> http::Reason {
     match reason {
-        Reason::NotReported => "not_reported",
-        Reason::Suspected => "suspected",
-        Reason::OwnReports => "own_reports",
-        Reason::Evidence => "evidence",
-        Reason::Listed => "listed",
-        Reason::Revoked => "revoked",
-        Reason::Whitelisted => "whitelisted",
-        Reason::ManyRecipients => "many_recipients",
+        Reason::NotReported => http::Reason::NotReported,
+        Reason::Suspected => http::Reason::Suspected,
+        Reason::OwnReports => http::Reason::OwnReports,
+        Reason::Evidence => http::Reason::Evidence,
+        Reason::Listed => http::Reason::Listed,
+        Reason::Revoked => http::Reason::Revoked,
+        Reason::Whitelisted => http::Reason::Whitelisted,
+        Reason::ManyRecipients => http::Reason::ManyRecipients,
     }
 }
 
-const fn limit_json(limit: Limit) -> &'static str {
+const fn limit_json(limit: Limit) -> http::Limit {
     match limit {
-        Limit::OnePart => "one_part",
-        Limit::Picture => "picture",
-        Limit::Accessory => "accessory",
-        Limit::BesideText => "beside_text",
-        Limit::OtherFile => "other_file",
-        Limit::ShortText => "short_text",
-        Limit::Quoted => "quoted",
-        Limit::Resemblance => "resemblance",
-        Limit::Template => "template",
+        Limit::OnePart => http::Limit::OnePart,
+        Limit::Picture => http::Limit::Picture,
+        Limit::Accessory => http::Limit::Accessory,
+        Limit::BesideText => http::Limit::BesideText,
+        Limit::OtherFile => http::Limit::OtherFile,
+        Limit::ShortText => http::Limit::ShortText,
+        Limit::Quoted => http::Limit::Quoted,
+        Limit::Resemblance => http::Limit::Resemblance,
+        Limit::Template => http::Limit::Template,
     }
 }
