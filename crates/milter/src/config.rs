@@ -63,7 +63,7 @@ pub struct Settings {
     pub refusal: String,
     /// The rules for recipients.
     pub rules: Rules,
-    /// What to do if the recipients of a message have different actions.
+    /// Policy for a message whose recipients have different actions.
     pub disagreement: Disagreement,
     /// Mail that is never checked.
     pub whitelist: Whitelist,
@@ -90,7 +90,7 @@ pub struct ServerSettings {
     pub replica_max_age: Duration,
 }
 
-/// What to do if the recipients of a message have different actions.
+/// Policy for a message whose recipients have different actions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Disagreement {
     /// Tag the message for all of them.

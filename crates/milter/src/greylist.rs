@@ -17,7 +17,7 @@ pub(crate) const ENTRIES_MAX: usize = 1 << 16;
 /// Time for which a deferred message is remembered. Its sender retries within this time, or not at all.
 const REMEMBERED: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What was seen and deferred.
+/// Recent unknown mail, and the messages that were deferred.
 #[derive(Debug, Default)]
 pub(crate) struct Greylist {
     tables: Mutex<Tables>,

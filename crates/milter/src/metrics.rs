@@ -2,10 +2,10 @@
 
 mod endpoint;
 
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bruit_protocols::prometheus::{self, Family, Labels};
 pub(crate) use endpoint::Endpoint;
 
 use crate::message::{Lost, Skip};
@@ -24,7 +24,7 @@ pub(crate) enum CutOff {
     Idle,
 }
 
-/// What happened to the report of a trap.
+/// The result of reporting mail to a trap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum TrapResult {
     Accepted,
@@ -141,29 +141,25 @@ impl Metrics {
 
     /// Returns all metrics as text.
     pub(crate) fn text(&self, state: State) -> String {
-        let mut text = Text::default();
-        text.family("connections_total", "counter", "Connections of MTAs.");
-        text.value("connections_total", self.connections.get());
-        text.family("connections_open", "gauge", "Open connections.");
-        text.value("connections_open", state.connections_open as u64);
-        text.family("refused_connections_total", "counter", "Connections beyond the limit.");
-        text.value("refused_connections_total", self.refused_connections.get());
-        text.family("cut_off_total", "counter", "Connections closed because of what the MTA sent or did not send.");
-        text.labelled("cut_off_total", "reason", &CutOff::ALL.map(CutOff::name), &self.cut_off);
-        text.family("messages_total", "counter", "Checked messages by verdict.");
-        text.labelled("messages_total", "verdict", &Class::ALL.map(Class::name), &self.messages);
-        text.family("actions_total", "counter", "Checked messages by action.");
-        text.labelled("actions_total", "action", &Action::ALL.map(Action::name), &self.actions);
-        text.family("unchecked_total", "counter", "Messages that passed because they could not be checked.");
-        text.labelled("unchecked_total", "reason", &unchecked_reasons(), &self.unchecked);
-        text.family(
-            "skipped_total",
-            "counter",
-            "Messages that were not to be checked; for own networks, SMTP sessions.",
-        );
-        text.labelled("skipped_total", "reason", &Skip::ALL.map(Skip::name), &self.skipped);
-        text.family("trap_reports_total", "counter", "Reports of mail to traps.");
-        text.labelled("trap_reports_total", "result", &TrapResult::ALL.map(TrapResult::name), &self.traps);
+        let mut families = Families::default();
+        families.counter("connections_total", "Connections of MTAs.");
+        families.value(self.connections.get());
+        families.gauge("connections_open", "Open connections.");
+        families.value(state.connections_open as u64);
+        families.counter("refused_connections_total", "Connections beyond the limit.");
+        families.value(self.refused_connections.get());
+        families.counter("cut_off_total", "Connections closed because of what the MTA sent or did not send.");
+        families.labelled("reason", &CutOff::ALL.map(CutOff::name), &self.cut_off);
+        families.counter("messages_total", "Checked messages by verdict.");
+        families.labelled("verdict", &Class::ALL.map(Class::name), &self.messages);
+        families.counter("actions_total", "Checked messages by action.");
+        families.labelled("action", &Action::ALL.map(Action::name), &self.actions);
+        families.counter("unchecked_total", "Messages that passed because they could not be checked.");
+        families.labelled("reason", &unchecked_reasons(), &self.unchecked);
+        families.counter("skipped_total", "Messages that were not to be checked; for own networks, SMTP sessions.");
+        families.labelled("reason", &Skip::ALL.map(Skip::name), &self.skipped);
+        families.counter("trap_reports_total", "Reports of mail to traps.");
+        families.labelled("result", &TrapResult::ALL.map(TrapResult::name), &self.traps);
         for (name, help, counter) in [
             ("greylisted_total", "Deferrals of unknown bulk mail.", &self.greylisted),
             ("split_total", "Messages of which some recipients got a quarantined copy.", &self.split),
@@ -172,17 +168,17 @@ impl Metrics {
             ("uncounted_total", "Checks whose recipients the server did not count in full.", &self.uncounted),
             ("forged_fields_total", "X-Bruit fields that were removed.", &self.forged),
         ] {
-            text.family(name, "counter", help);
-            text.value(name, counter.get());
+            families.counter(name, help);
+            families.value(counter.get());
         }
-        text.family("message_bytes", "gauge", "Memory held by messages that are being received.");
-        text.value("message_bytes", state.message_bytes);
-        text.family("server_up", "gauge", "1 unless the last request to the server failed.");
-        text.value("server_up", u64::from(state.is_server_up));
-        text.family("check_seconds", "summary", "Time of the requests that check a message.");
-        text.seconds("check_seconds_sum", self.check_microseconds.get());
-        text.value("check_seconds_count", self.checks.get());
-        text.0
+        families.gauge("message_bytes", "Memory held by messages that are being received.");
+        families.value(state.message_bytes);
+        families.gauge("server_up", "1 unless the last request to the server failed.");
+        families.value(u64::from(state.is_server_up));
+        families.summary("check_seconds", "Time of the requests that check a message.");
+        families.part("_sum", self.check_microseconds.get() as f64 / 1e6);
+        families.part("_count", self.checks.get() as f64);
+        prometheus::text(families.0)
     }
 }
 
@@ -200,33 +196,46 @@ impl Lost {
     }
 }
 
-/// Metrics as text.
+/// The families of metrics. Samples belong to the last one.
 #[derive(Default)]
-struct Text(String);
+struct Families(Vec<Family>);
 
-impl Text {
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        self.line(format_args!("# HELP bruit_milter_{name} {help}\n# TYPE bruit_milter_{name} {kind}"));
+impl Families {
+    fn counter(&mut self, name: &str, help: &'static str) {
+        self.0.push(Family::counter(full_name(name), help));
     }
 
-    fn value(&mut self, name: &str, value: u64) {
-        self.line(format_args!("bruit_milter_{name} {value}"));
+    fn gauge(&mut self, name: &str, help: &'static str) {
+        self.0.push(Family::gauge(full_name(name), help));
     }
 
-    fn seconds(&mut self, name: &str, microseconds: u64) {
-        self.line(format_args!("bruit_milter_{name} {}.{:06}", microseconds / 1_000_000, microseconds % 1_000_000));
+    fn summary(&mut self, name: &str, help: &'static str) {
+        self.0.push(Family::summary(full_name(name), help));
     }
 
-    fn labelled(&mut self, name: &str, label: &str, values: &[&str], counters: &[Counter]) {
+    fn value(&mut self, value: u64) {
+        self.part("", value as f64);
+    }
+
+    fn part(&mut self, suffix: &'static str, value: f64) {
+        self.sample(suffix, Labels::default(), value);
+    }
+
+    fn labelled(&mut self, label: &'static str, values: &[&str], counters: &[Counter]) {
         for (value, counter) in values.iter().zip(counters) {
-            self.line(format_args!("bruit_milter_{name}{{{label}=\"{value}\"}} {}", counter.get()));
+            self.sample("", Labels::one(label, value), counter.get() as f64);
         }
     }
 
-    fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        // Writing to a string cannot fail.
-        let _ = writeln!(self.0, "{line}");
+    fn sample(&mut self, suffix: &'static str, labels: Labels, value: f64) {
+        if let Some(family) = self.0.last_mut() {
+            family.add_part(suffix, labels, value);
+        }
     }
+}
+
+fn full_name(name: &str) -> String {
+    format!("bruit_milter_{name}")
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ const SPOOL_GLANCE: Duration = Duration::from_secs(1);
 /// Minimum time between two log lines about connections that were refused or cut off.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the program provides besides the configuration.
+/// Input from the program, besides the configuration.
 #[derive(Default)]
 pub struct Parts {
     /// Reads replicas.
@@ -70,7 +70,7 @@ pub struct Milter {
     endpoint: Option<Endpoint>,
 }
 
-/// What all threads share.
+/// State shared by all threads.
 struct Service {
     filter: RwLock<Arc<Filter>>,
     shared: Arc<Shared>,

@@ -31,7 +31,7 @@ pub(crate) struct Session {
     is_in_content: bool,
 }
 
-/// What follows a command.
+/// The consequence of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Continue,

@@ -11,6 +11,7 @@
 //! | [`fuzzy`] | rspamd's fuzzy storage, UDP: packed binary, plain or encrypted |
 //! | [`http`] | our own: JSON over HTTP |
 //! | [`milter`] | milter version 6, TCP and Unix sockets: packed binary, between an MTA and its filters |
+//! | [`prometheus`] | the text format of metrics |
 //!
 //! `docs/protocols.md` describes the replies, and the differences from the original servers.
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -20,5 +21,6 @@ pub mod dcc;
 pub mod fuzzy;
 pub mod http;
 pub mod milter;
+pub mod prometheus;
 pub mod pyzor;
 pub mod razor;

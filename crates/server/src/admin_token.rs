@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
 use bruit_engine::trust::Standing;
+use bruit_signatures::hex;
 use bruit_store::ADMIN_TOKEN_FILE;
 
 use crate::audit::audit_local;
@@ -99,7 +100,7 @@ fn read(file: &Path) -> io::Result<String> {
 fn make(directory: &Path, file: &Path) -> io::Result<String> {
     let mut random = [0; RANDOM_BYTES];
     getrandom::fill(&mut random).map_err(io::Error::other)?;
-    let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let token = hex::text(&random);
     let unfinished = directory.join(format!("{ADMIN_TOKEN_FILE}.new"));
     // Remove the file that an interrupted attempt may have left. A symbolic link planted here is removed, not followed.
     match fs::remove_file(&unfinished) {

@@ -70,7 +70,7 @@ pub struct Config {
     pub shrink: bool,
     /// A file with the realm of a new clearinghouse. If unset, a new realm is created.
     pub realm: Option<PathBuf>,
-    /// Whether a report is acknowledged before or after it is on disk.
+    /// Time at which a report is acknowledged: before or after it is on disk.
     pub durability: Durability,
     /// Number of threads of each UDP protocol.
     pub threads: u32,

@@ -22,10 +22,11 @@ mod admin;
 mod answers;
 mod caller;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use bruit_engine::Outcome;
 use bruit_engine::accounts::dcc::DccPassword;
+use bruit_engine::accounts::{self, Accounts};
 use bruit_engine::event::{By, Event};
 use bruit_engine::trust::{Claim, Standing};
 use bruit_protocols::dcc::{ANONYMOUS, Ask, Brand, Header, Item, Items, Reply, Request as DccRequest, Targets};
@@ -34,9 +35,9 @@ use bruit_store::SubmitError;
 use self::answers::MessageTotals;
 use self::caller::DccCaller;
 use crate::log::RequestDescription;
-use crate::metrics::{Disposition, Protocol};
+use crate::metrics::{Disposition, Interface};
 use crate::service::Service;
-use crate::udp::{Batch, Change, Datagrams, Found, Request, Step, refusal_of};
+use crate::udp::{Batch, Change, Datagrams, LookupResults, NamedAccount, Request, Step, refusal_of};
 
 /// Handles DCC requests.
 #[derive(Default)]
@@ -69,13 +70,30 @@ enum PendingKind {
 }
 
 impl Datagrams for Dcc {
-    const PROTOCOL: Protocol = Protocol::Dcc;
+    const PROTOCOL: Interface = Interface::Dcc;
+    type Decoded<'p> = DccRequest<'p>;
     type Pending = PendingDcc;
 
-    fn decode(&mut self, request: &Request<'_>, batch: &mut Batch, reply: &mut Vec<u8>) -> Step<PendingDcc> {
-        let Some(asked) = DccRequest::decode(request.packet).filter(|_| request.from.port() != 0) else {
-            return Step::Drop(Disposition::Malformed);
-        };
+    fn decode<'p>(packet: &'p [u8], from: SocketAddr) -> Result<DccRequest<'p>, Disposition> {
+        DccRequest::decode(packet).filter(|_| from.port() != 0).ok_or(Disposition::Malformed)
+    }
+
+    fn is_named(&self, asked: &DccRequest<'_>) -> bool {
+        asked.is_signed()
+    }
+
+    fn account(&self, asked: &DccRequest<'_>, accounts: &Accounts) -> Option<NamedAccount> {
+        let mut digits = [0; 10];
+        NamedAccount::find(accounts, accounts::Protocol::Dcc, caller::decimal(asked.header.sender, &mut digits))
+    }
+
+    fn start(
+        &mut self,
+        asked: DccRequest<'_>,
+        request: &Request<'_>,
+        batch: &mut Batch,
+        reply: &mut Vec<u8>,
+    ) -> Step<PendingDcc> {
         let caller = DccCaller::of(&asked, request);
         let to = ReplyTo::new(&asked, &caller, request);
         let rights = &request.settings.dcc.rights;
@@ -112,7 +130,7 @@ impl Datagrams for Dcc {
         &mut self,
         waiting: &PendingDcc,
         _request: &Request<'_>,
-        found: Found<'_>,
+        found: LookupResults<'_>,
         reply: &mut Vec<u8>,
     ) -> Disposition {
         let PendingKind::Message { mut answers, many } = waiting.asked else { return Disposition::Failed };

@@ -22,16 +22,17 @@ mod encryption;
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bruit_engine::accounts::{Account, Credential};
+use bruit_engine::accounts::{Accounts, Credential};
 use bruit_engine::event::{By, Event, TextChange};
 use bruit_engine::shingles::{SHINGLES, ShingleMatch};
 use bruit_engine::signature::fingerprint_of_digest;
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Reporter, Standing};
 use bruit_engine::verdict::Kind;
-use bruit_engine::{CheckScratch, Outcome, Refusal};
+use bruit_engine::{CheckScratch, Engine, Outcome, Refusal};
 use bruit_filters::FingerprintKey;
 use bruit_protocols::fuzzy::{
     Buffer, CODE_FORBIDDEN, CODE_SKIPPED, CODE_UNAVAILABLE, Command, Keypair, Nonce, Operation, REPLY_BYTES, Reply,
@@ -45,10 +46,10 @@ pub(crate) use encryption::Vault;
 use crate::config::FuzzyBulk;
 use crate::limits::Rate;
 use crate::log::RequestDescription;
-use crate::metrics::{Disposition, Protocol};
+use crate::metrics::{Disposition, Interface};
 use crate::rights::Who;
 use crate::service::{Limited, Service};
-use crate::udp::{Batch, Change, Datagrams, Found, Recipients, Request, Step};
+use crate::udp::{Batch, Change, Datagrams, LookupResults, NamedAccount, Recipients, Request, Step};
 
 /// Maximum rate at which the server computes shared keys for all strangers together. At about 80 µs per key, this takes
 /// a sixth of one thread's time. Each network is also subject to the limit on expensive requests ([`Limited::Costly`]).
@@ -69,6 +70,8 @@ pub(crate) struct Fuzzy {
 pub(crate) struct PendingFuzzy {
     command: Command,
     sealing: Option<Sealing>,
+    /// The reply to a check, once the text was looked up.
+    found: Option<Box<(Reply, Disposition)>>,
 }
 
 /// The keys and nonce that encrypt a reply.
@@ -77,22 +80,52 @@ struct Sealing {
     nonce: Nonce,
 }
 
+/// A plain command, or an encrypted one.
+#[expect(clippy::large_enum_variant, reason = "it lives on the stack; a box would allocate for each request")]
+pub(crate) enum DecodedFuzzy<'p> {
+    Plain(Command),
+    Sealed(SealedRequest<'p>),
+}
+
 /// A command and its sender.
 struct SentCommand<'r> {
     waiting: PendingFuzzy,
-    /// The account to whose key the command was encrypted, and the account's name. `None` for the server's own key and
-    /// for plain commands.
-    account: Option<(&'r [u8], &'r Account)>,
+    /// The account to whose key the command was encrypted. `None` for the server's own key and for plain commands.
+    account: Option<&'r NamedAccount>,
     /// The encrypted request that contained the command.
     sealed: Option<SealedRequest<'r>>,
 }
 
 impl Datagrams for Fuzzy {
-    const PROTOCOL: Protocol = Protocol::Fuzzy;
+    const PROTOCOL: Interface = Interface::Fuzzy;
+    type Decoded<'p> = DecodedFuzzy<'p>;
     type Pending = PendingFuzzy;
 
-    fn decode(&mut self, request: &Request<'_>, batch: &mut Batch, reply: &mut Vec<u8>) -> Step<PendingFuzzy> {
-        let asked = match self.read(request) {
+    fn decode<'p>(packet: &'p [u8], _from: SocketAddr) -> Result<DecodedFuzzy<'p>, Disposition> {
+        match SealedRequest::parse(packet) {
+            Some(sealed) => Ok(DecodedFuzzy::Sealed(sealed)),
+            None => Command::decode(packet).map(DecodedFuzzy::Plain).map_err(|_| Disposition::Malformed),
+        }
+    }
+
+    fn is_named(&self, decoded: &DecodedFuzzy<'_>) -> bool {
+        matches!(decoded, DecodedFuzzy::Sealed(_))
+    }
+
+    fn account(&self, decoded: &DecodedFuzzy<'_>, accounts: &Accounts) -> Option<NamedAccount> {
+        let DecodedFuzzy::Sealed(sealed) = decoded else { return None };
+        let (name, account) = accounts.key_id(&sealed.key_id)?;
+        Some(NamedAccount { name: name.into(), account: account.clone() })
+    }
+
+    fn start(
+        &mut self,
+        decoded: DecodedFuzzy<'_>,
+        request: &Request<'_>,
+        batch: &mut Batch,
+        reply: &mut Vec<u8>,
+    ) -> Step<PendingFuzzy> {
+        let asked = match self.read(decoded, request) {
             Ok(asked) => asked,
             Err(answered) => return Step::Drop(answered),
         };
@@ -112,16 +145,25 @@ impl Datagrams for Fuzzy {
             Operation::Write => self.change(asked, request, Claim::Report),
             Operation::Delete => self.change(asked, request, Claim::Revoke),
             Operation::Ping => answer(Reply::pong(&waiting.command), Disposition::Other),
-            Operation::Stat => {
-                let count = request.engine.shingles().len() as u64;
-                answer(Reply::records(waiting.command.tag, count), Disposition::Other)
-            }
+            Operation::Stat => Step::Check(asked.waiting),
         }
+    }
+
+    /// Looks up a text. Lookups cannot be batched, because the verdict depends on the record that the shingles match.
+    fn look_up(&mut self, waiting: &mut PendingFuzzy, request: &Request<'_>, engine: &Engine) {
+        let found = match waiting.command.operation {
+            Operation::Stat => {
+                let count = engine.shingles().len() as u64;
+                (Reply::records(waiting.command.tag, count), Disposition::Other)
+            }
+            _ => self.find(&waiting.command, request, engine),
+        };
+        waiting.found = Some(Box::new(found));
     }
 
     fn describe(&self, request: &Request<'_>, waiting: Option<&PendingFuzzy>) -> RequestDescription {
         let sealed = SealedRequest::parse(request.packet);
-        let account = sealed.as_ref().and_then(|sealed| request.engine.accounts().key_id(&sealed.key_id));
+        let account = request.account.filter(|_| sealed.is_some());
         let plain =
             || Command::decode(request.packet).ok().filter(|_| sealed.is_none()).map(|command| command.operation);
         let operation = match waiting.map(|waiting| waiting.command.operation).or_else(plain) {
@@ -134,28 +176,19 @@ impl Datagrams for Fuzzy {
             None => "unreadable",
         };
         let is_about_text = matches!(operation, "check" | "write" | "delete");
-        RequestDescription::new(operation, account.map(|(name, _)| name), usize::from(is_about_text))
+        RequestDescription::new(operation, account.map(|named| &*named.name), usize::from(is_about_text))
     }
 
-    /// Looks up a text. Lookups cannot be batched, because the verdict depends on the record that the shingles match.
     fn answer_check(
         &mut self,
         waiting: &PendingFuzzy,
-        request: &Request<'_>,
-        _found: Found<'_>,
+        _request: &Request<'_>,
+        _found: LookupResults<'_>,
         reply: &mut Vec<u8>,
     ) -> Disposition {
-        let Command { digest, shingles, tag, .. } = &waiting.command;
-        let found = request.engine.check_shingles(digest, shingles.as_ref(), &mut self.scratch);
-        let kind = found.as_ref().map_or(Kind::Unknown, |(_, verdict)| verdict.kind);
-        let bulk = if kind == Kind::Unknown { bulk(&waiting.command, request) } else { None };
-        let (answer, kind) = match (&found, bulk) {
-            (Some((found, _)), _) if kind == Kind::Spam => (spam(&waiting.command, found), kind),
-            (_, Some(bulk)) => (bulk, Kind::Bulk),
-            _ => (Reply::not_found(*tag), kind),
-        };
-        waiting.write(&answer, &mut self.buffer, reply);
-        kind.into()
+        let Some((answer, answered)) = waiting.found.as_deref() else { return Disposition::Failed };
+        waiting.write(answer, &mut self.buffer, reply);
+        *answered
     }
 
     fn answer_change(
@@ -183,20 +216,37 @@ impl Fuzzy {
         Self { vault, shared, scratch, buffer: Buffer::default() }
     }
 
-    /// Reads the command in a datagram and identifies its sender.
-    fn read<'r>(&mut self, request: &Request<'r>) -> Result<SentCommand<'r>, Disposition> {
-        let Some(sealed) = SealedRequest::parse(request.packet) else {
-            let command = Command::decode(request.packet).map_err(|_| Disposition::Malformed)?;
-            return Ok(SentCommand { waiting: PendingFuzzy { command, sealing: None }, account: None, sealed: None });
+    /// Returns the reply to a check and its result for the metrics.
+    fn find(&mut self, command: &Command, request: &Request<'_>, engine: &Engine) -> (Reply, Disposition) {
+        let Command { digest, shingles, tag, .. } = command;
+        let found = engine.check_shingles(digest, shingles.as_ref(), &mut self.scratch);
+        let kind = found.as_ref().map_or(Kind::Unknown, |(_, verdict)| verdict.kind);
+        let bulk = if kind == Kind::Unknown { bulk(command, request, engine) } else { None };
+        match (&found, bulk) {
+            (Some((found, _)), _) if kind == Kind::Spam => (spam(command, found), kind.into()),
+            (_, Some(bulk)) => (bulk, Kind::Bulk.into()),
+            _ => (Reply::not_found(*tag), kind.into()),
+        }
+    }
+
+    /// Decrypts a command if necessary, and identifies its sender.
+    fn read<'r>(&mut self, decoded: DecodedFuzzy<'r>, request: &Request<'r>) -> Result<SentCommand<'r>, Disposition> {
+        let sealed = match decoded {
+            DecodedFuzzy::Sealed(sealed) => sealed,
+            DecodedFuzzy::Plain(command) => {
+                let waiting = PendingFuzzy { command, sealing: None, found: None };
+                return Ok(SentCommand { waiting, account: None, sealed: None });
+            }
         };
         let (key, command) = self.open(&sealed, request)?;
-        let account = match request.engine.accounts().key_id(&sealed.key_id) {
+        let account = match request.account {
             _ if sealed.key_id == self.vault.own.public().id() => None,
-            Some((name, account)) if account.enabled => Some((name, account)),
+            Some(named) if named.account.enabled => Some(named),
             _ => return Err(Disposition::Unverified),
         };
         let sealing = Some(Sealing { key, nonce: self.vault.nonces.next() });
-        Ok(SentCommand { waiting: PendingFuzzy { command, sealing }, account, sealed: Some(sealed) })
+        let waiting = PendingFuzzy { command, sealing, found: None };
+        Ok(SentCommand { waiting, account, sealed: Some(sealed) })
     }
 
     /// Decrypts a command. Success proves only that the sender knows our public key.
@@ -277,7 +327,7 @@ impl SentCommand<'_> {
 
     /// Returns true if the account may write this list.
     fn may_write_list(&self) -> bool {
-        self.account.is_none_or(|(_, account)| match &account.credential {
+        self.account.is_none_or(|named| match &named.account.credential {
             Credential::Fuzzy(key) => key.flags.contains(self.waiting.command.flag),
             _ => false,
         })
@@ -297,12 +347,12 @@ impl SentCommand<'_> {
 
     fn standing(&self, request: &Request<'_>) -> Standing {
         let source = &request.source;
-        self.account.map_or_else(|| source.standing(), |(_, account)| source.standing_as(account))
+        self.account.map_or_else(|| source.standing(), |named| source.standing_as(&named.account))
     }
 
     fn reporter(&self, request: &Request<'_>) -> Reporter {
         let (source, key) = (&request.source, &request.service.key);
-        let named = |(name, account)| source.reporter_as(name, account, key);
+        let named = |named: &NamedAccount| source.reporter_as(&named.name, &named.account, key);
         self.account.map_or_else(|| source.reporter(key), named)
     }
 }
@@ -352,10 +402,10 @@ fn spam(command: &Command, found: &ShingleMatch) -> Reply {
 }
 
 /// Returns the reply for a text sent to many recipients, if the operator has enabled such replies.
-fn bulk(command: &Command, request: &Request<'_>) -> Option<Reply> {
+fn bulk(command: &Command, request: &Request<'_>, engine: &Engine) -> Option<Reply> {
     let FuzzyBulk { flag, threshold } = request.settings.fuzzy.bulk?;
     let fingerprint = fingerprint_of_digest(&request.service.key, &command.digest);
-    let verdict = request.engine.check_bulk(&fingerprint, threshold);
+    let verdict = engine.check_bulk(&fingerprint, threshold);
     (verdict.kind == Kind::Bulk).then(|| Reply {
         value: i32::try_from(verdict.bulk_count).unwrap_or(i32::MAX),
         flag: flag.into(),

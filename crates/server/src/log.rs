@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use bruit_engine::verdict::Verdict;
 use bruit_filters::Fingerprint;
 
-use crate::metrics::{Disposition, Protocol};
+use crate::metrics::{Disposition, Interface};
 
 /// The target of request lines.
 const TARGET: &str = "bruit::request";
@@ -38,7 +38,7 @@ impl RequestDescription {
 /// A request's log line.
 #[derive(Debug)]
 pub(crate) struct Line {
-    pub(crate) protocol: Protocol,
+    pub(crate) protocol: Interface,
     pub(crate) from: IpAddr,
     pub(crate) described: RequestDescription,
     pub(crate) answered: Disposition,

@@ -4,13 +4,11 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `exposition` | Prometheus' text format |
 //! | `families` | the state of the clearinghouse |
 //! | `histogram` | request durations |
 //! | `peers` | the peers |
 //! | `process` | memory, processor time and files of the process |
 
-mod exposition;
 mod families;
 mod histogram;
 mod peers;
@@ -19,15 +17,14 @@ mod process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-pub(crate) use exposition::CONTENT_TYPE;
-use exposition::{Family, Labels};
+use bruit_protocols::prometheus::{self, Family, Labels};
 use histogram::Histogram;
 
 use crate::service::Service;
 
-/// The protocols of the server.
+/// The interfaces of the server: the protocols of clients, and the exchange with other servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Protocol {
+pub(crate) enum Interface {
     Razor,
     Dcc,
     Pyzor,
@@ -62,7 +59,7 @@ pub(crate) enum Disposition {
     Failed,
 }
 
-impl Protocol {
+impl Interface {
     pub(crate) const ALL: [Self; 6] = [Self::Razor, Self::Dcc, Self::Pyzor, Self::Fuzzy, Self::Http, Self::Federation];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -142,7 +139,7 @@ pub(crate) struct Tally([u32; Disposition::ALL.len()]);
 /// All counters.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    protocols: [ProtocolMetrics; Protocol::ALL.len()],
+    protocols: [ProtocolMetrics; Interface::ALL.len()],
 }
 
 impl Metrics {
@@ -150,20 +147,20 @@ impl Metrics {
         Self::default()
     }
 
-    pub(crate) const fn of(&self, protocol: Protocol) -> &ProtocolMetrics {
+    pub(crate) const fn of(&self, protocol: Interface) -> &ProtocolMetrics {
         let [razor, dcc, pyzor, fuzzy, http, federation] = &self.protocols;
         match protocol {
-            Protocol::Razor => razor,
-            Protocol::Dcc => dcc,
-            Protocol::Pyzor => pyzor,
-            Protocol::Fuzzy => fuzzy,
-            Protocol::Http => http,
-            Protocol::Federation => federation,
+            Interface::Razor => razor,
+            Interface::Dcc => dcc,
+            Interface::Pyzor => pyzor,
+            Interface::Fuzzy => fuzzy,
+            Interface::Http => http,
+            Interface::Federation => federation,
         }
     }
 
     fn families(&self) -> Vec<Family> {
-        let of = |protocol: Protocol| Labels::one("protocol", protocol.name());
+        let of = |protocol: Interface| Labels::one("protocol", protocol.name());
         let mut requests = Family::counter("bruit_requests_total", "Requests by protocol and result.");
         let mut refused =
             Family::counter("bruit_connections_refused_total", "Connections refused because there were too many.");
@@ -171,7 +168,7 @@ impl Metrics {
             "bruit_request_duration_seconds",
             "Time from receiving a request to its reply, including disk writes for reports and long polling by peers.",
         );
-        for protocol in Protocol::ALL {
+        for protocol in Interface::ALL {
             let metrics = self.of(protocol);
             for answered in Disposition::ALL {
                 requests.add(of(protocol).and("answered", answered.name()), metrics.total(answered) as f64);
@@ -226,7 +223,7 @@ impl Tally {
 pub(crate) fn render(service: &Service) -> String {
     let families = service.metrics.families().into_iter();
     let families = families.chain(families::of(service)).chain(peers::of(&service.federation.peers()));
-    exposition::text(families.chain(process::families()))
+    prometheus::text(families.chain(process::families()))
 }
 
 #[cfg(test)]
@@ -234,7 +231,7 @@ mod tests {
     use super::*;
 
     fn sample(metrics: &Metrics, name: &str) -> f64 {
-        let text = exposition::text(metrics.families());
+        let text = prometheus::text(metrics.families());
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         line.unwrap_or_else(|| panic!("no {name} in {text}")).trim().parse().unwrap()
     }
@@ -246,9 +243,9 @@ mod tests {
         [Disposition::Spam, Disposition::Spam, Disposition::Limited]
             .into_iter()
             .for_each(|answered| tally.count(answered));
-        metrics.of(Protocol::Pyzor).add(&tally, Duration::from_millis(2));
-        metrics.of(Protocol::Pyzor).add(&Tally::default(), Duration::from_secs(9));
-        metrics.of(Protocol::Http).record(Disposition::Accepted, Duration::from_millis(30));
+        metrics.of(Interface::Pyzor).add(&tally, Duration::from_millis(2));
+        metrics.of(Interface::Pyzor).add(&Tally::default(), Duration::from_secs(9));
+        metrics.of(Interface::Http).record(Disposition::Accepted, Duration::from_millis(30));
         assert_eq!(sample(&metrics, "bruit_requests_total{protocol=\"pyzor\",answered=\"spam\"}"), 2.0);
         assert_eq!(sample(&metrics, "bruit_request_duration_seconds_count{protocol=\"pyzor\"}"), 3.0);
         let sum = sample(&metrics, "bruit_request_duration_seconds_sum{protocol=\"pyzor\"}");
@@ -259,7 +256,7 @@ mod tests {
     #[test]
     fn a_refused_connection_is_no_request() {
         let metrics = Metrics::new();
-        metrics.of(Protocol::Razor).refuse_connection();
+        metrics.of(Interface::Razor).refuse_connection();
         assert_eq!(sample(&metrics, "bruit_connections_refused_total{protocol=\"razor\"}"), 1.0);
         assert_eq!(sample(&metrics, "bruit_request_duration_seconds_count{protocol=\"razor\"}"), 0.0);
     }

@@ -13,16 +13,17 @@
 //!
 //! `info` is intended for people and returns the recorded counts.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bruit_engine::Outcome;
 use bruit_engine::accounts::pyzor::is_fresh;
-use bruit_engine::accounts::{self, Credential};
+use bruit_engine::accounts::{self, Accounts, Credential};
 use bruit_engine::event::{By, Event, FINGERPRINTS_MAX};
 use bruit_engine::signature::fingerprint_of_bytes;
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Reporter};
 use bruit_engine::verdict::{Kind, Verdict};
+use bruit_engine::{Engine, Outcome};
 use bruit_filters::{Fingerprint, FingerprintKey};
 use bruit_protocols::pyzor::{
     Body, COUNT_MAX, Code, Digest, Op, Reply, Request as PyzorRequest, THREAD_BYTES_MAX, Times,
@@ -31,11 +32,11 @@ use bruit_signatures::Scheme;
 use bruit_store::SubmitError;
 
 use crate::log::RequestDescription;
-use crate::metrics::{Disposition, Protocol};
+use crate::metrics::{Disposition, Interface};
 use crate::replays::Replays;
 use crate::rights::Who;
 use crate::service::Service;
-use crate::udp::{Batch, Change, Datagrams, Found, Recipients, Request, Step, refusal_of};
+use crate::udp::{Batch, Change, Datagrams, LookupResults, NamedAccount, Recipients, Request, Step, refusal_of};
 
 /// Handles Pyzor requests.
 pub(crate) struct Pyzor {
@@ -48,16 +49,36 @@ pub(crate) struct Pyzor {
 pub(crate) struct PendingPyzor {
     op: Op,
     digest: Fingerprint,
+    /// The body of the reply to `info`.
+    info: Option<Box<Body>>,
     thread: [u8; THREAD_BYTES_MAX],
     thread_bytes: u8,
 }
 
 impl Datagrams for Pyzor {
-    const PROTOCOL: Protocol = Protocol::Pyzor;
+    const PROTOCOL: Interface = Interface::Pyzor;
+    type Decoded<'p> = PyzorRequest<'p>;
     type Pending = PendingPyzor;
 
-    fn decode(&mut self, request: &Request<'_>, batch: &mut Batch, reply: &mut Vec<u8>) -> Step<PendingPyzor> {
-        let Some(asked) = PyzorRequest::decode(request.packet) else { return Step::Drop(Disposition::Malformed) };
+    fn decode<'p>(packet: &'p [u8], _from: SocketAddr) -> Result<PyzorRequest<'p>, Disposition> {
+        PyzorRequest::decode(packet).ok_or(Disposition::Malformed)
+    }
+
+    fn is_named(&self, asked: &PyzorRequest<'_>) -> bool {
+        asked.user().is_some()
+    }
+
+    fn account(&self, asked: &PyzorRequest<'_>, accounts: &Accounts) -> Option<NamedAccount> {
+        NamedAccount::find(accounts, accounts::Protocol::Pyzor, asked.user()?)
+    }
+
+    fn start(
+        &mut self,
+        asked: PyzorRequest<'_>,
+        request: &Request<'_>,
+        batch: &mut Batch,
+        reply: &mut Vec<u8>,
+    ) -> Step<PendingPyzor> {
         let mut refuse = |code, answered| {
             Reply { code, thread: asked.thread(), body: Body::Empty }.encode(reply);
             Step::Reply(answered)
@@ -92,6 +113,12 @@ impl Datagrams for Pyzor {
         }
     }
 
+    fn look_up(&mut self, waiting: &mut PendingPyzor, _request: &Request<'_>, engine: &Engine) {
+        if waiting.op == Op::Info {
+            waiting.info = Some(Box::new(info(engine, &waiting.digest)));
+        }
+    }
+
     fn describe(&self, request: &Request<'_>, _waiting: Option<&PendingPyzor>) -> RequestDescription {
         let Some(asked) = PyzorRequest::decode(request.packet) else {
             return RequestDescription::new("unreadable", None, 0);
@@ -103,13 +130,13 @@ impl Datagrams for Pyzor {
         &mut self,
         waiting: &PendingPyzor,
         request: &Request<'_>,
-        found: Found<'_>,
+        found: LookupResults<'_>,
         reply: &mut Vec<u8>,
     ) -> Disposition {
         let verdict = found.verdicts.first().copied().unwrap_or_default();
-        let body = match waiting.op {
-            Op::Info => info(request, &waiting.digest),
-            _ => counts(&verdict, request.settings.pyzor.listed_count),
+        let body = match &waiting.info {
+            Some(info) => **info,
+            None => counts(&verdict, request.settings.pyzor.listed_count),
         };
         Reply { code: Code::Ok, thread: waiting.thread(), body }.encode(reply);
         verdict.kind.into()
@@ -142,8 +169,7 @@ impl Pyzor {
     /// requests are not verified, because clients without an account do not sign as the protocol requires.
     fn reporter(&mut self, asked: &PyzorRequest<'_>, request: &Request<'_>) -> Option<Reporter> {
         let Some(user) = asked.user() else { return Some(request.source.reporter(&request.service.key)) };
-        let account =
-            request.engine.accounts().get(accounts::Protocol::Pyzor, user).filter(|account| account.enabled)?;
+        let account = request.account.map(|named| &named.account).filter(|account| account.enabled)?;
         let Credential::Pyzor(verifier) = &account.credential else { return None };
         let (time, signature) = (asked.time()?, asked.signature()?);
         if !is_fresh(Time(asked.time_seconds()?), request.now) {
@@ -185,7 +211,7 @@ impl PendingPyzor {
         let mut thread = [0; THREAD_BYTES_MAX];
         let given = asked.thread();
         thread.iter_mut().zip(given).for_each(|(byte, &given)| *byte = given);
-        Self { op, digest, thread, thread_bytes: given.len().min(THREAD_BYTES_MAX) as u8 }
+        Self { op, digest, info: None, thread, thread_bytes: given.len().min(THREAD_BYTES_MAX) as u8 }
     }
 
     fn thread(&self) -> &[u8] {
@@ -219,8 +245,8 @@ fn counts(verdict: &Verdict, listed_count: u32) -> Body {
 
 /// Returns the recorded counts and times. Reports and revocations have the same times, namely when the signature was
 /// first and last seen, because times are not recorded separately.
-fn info(request: &Request<'_>, fingerprint: &Fingerprint) -> Body {
-    let known = request.engine.explain(fingerprint);
+fn info(engine: &Engine, fingerprint: &Fingerprint) -> Body {
+    let known = engine.explain(fingerprint);
     let claims = known.verdict.counts;
     let times = |count: u32| match known.seen {
         Some((first, last)) if count > 0 => Times { entered: first.0, updated: last.0 },

@@ -36,7 +36,7 @@ use crate::fuzzy::{Fuzzy, Vault};
 use crate::fuzzy_keys::{self, KeyFileError};
 use crate::http;
 use crate::learning::Learner;
-use crate::metrics::Protocol;
+use crate::metrics::Interface;
 use crate::node_key;
 use crate::policy::{self, PolicyChangeError};
 use crate::pyzor::Pyzor;
@@ -284,7 +284,7 @@ impl Server {
         let service = Arc::clone(&self.service);
         let note = |_: SocketAddr| String::new();
         let bodies = razor::Bodies::default();
-        self.listen_tcp(Protocol::Razor, addresses, note, move |connection| {
+        self.listen_tcp(Interface::Razor, addresses, note, move |connection| {
             razor::serve(connection, Arc::clone(&service), bodies.clone())
         })
     }
@@ -298,7 +298,7 @@ impl Server {
         let note = format!("key {}", own.public());
         let vault = Arc::new(Vault::new(own).map_err(ServeError::Start)?);
         self.listen_udp(&config.listen.fuzzy, config.threads, || Fuzzy::new(Arc::clone(&vault)))?;
-        let fuzzy = self.listening.iter_mut().filter(|listening| listening.protocol == Protocol::Fuzzy.name());
+        let fuzzy = self.listening.iter_mut().filter(|listening| listening.protocol == Interface::Fuzzy.name());
         fuzzy.for_each(|listening| listening.note.clone_from(&note));
         Ok(())
     }
@@ -309,11 +309,11 @@ impl Server {
         let plain = router.clone();
         let note = |address: SocketAddr| format!("http://{address}");
         let serve = move |connection| http::serve(connection, plain.clone());
-        self.listen_tcp(Protocol::Http, &config.listen.http, note, serve)?;
+        self.listen_tcp(Interface::Http, &config.listen.http, note, serve)?;
         let secure = router.clone();
         let note = |address: SocketAddr| format!("https://{address}");
         let serve = move |connection| http::serve_secure(connection, Arc::clone(&service), secure.clone());
-        self.listen_tcp(Protocol::Http, &config.listen.https, note, serve)?;
+        self.listen_tcp(Interface::Http, &config.listen.https, note, serve)?;
         let Some(socket) = &config.listen.http_socket else { return Ok(()) };
         let serve = move |stream, permit, stop| http::serve_user(stream, permit, stop, router.clone());
         let failed = |source| ServeError::Socket { path: socket.path.clone(), source };
@@ -325,12 +325,12 @@ impl Server {
         let listener = federation::Listener::new(&self.service, self.key.seed())?;
         let key = self.key.public();
         let note = |_: SocketAddr| format!("key {key}");
-        self.listen_tcp(Protocol::Federation, addresses, note, move |connection| listener.clone().serve(connection))
+        self.listen_tcp(Interface::Federation, addresses, note, move |connection| listener.clone().serve(connection))
     }
 
     fn listen_tcp<S, F>(
         &mut self,
-        protocol: Protocol,
+        protocol: Interface,
         addresses: &[SocketAddr],
         note: impl Fn(SocketAddr) -> String,
         serve: S,

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::connections::{Class, Permit};
 use crate::fatal::Vital;
 use crate::log::LineLimit;
-use crate::metrics::Protocol;
+use crate::metrics::Interface;
 use crate::service::Service;
 use crate::sources::Source;
 
@@ -44,7 +44,7 @@ pub(crate) struct Connection {
 pub(crate) fn listen<S, F>(
     runtime: &Runtime,
     service: &Arc<Service>,
-    protocol: Protocol,
+    protocol: Interface,
     address: SocketAddr,
     stop: watch::Receiver<bool>,
     serve: S,
@@ -74,7 +74,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 /// Accepts connections.
 struct Acceptor {
     service: Arc<Service>,
-    protocol: Protocol,
+    protocol: Interface,
     stop: watch::Receiver<bool>,
 }
 
@@ -111,7 +111,7 @@ impl Acceptor {
     async fn admit(&self, stream: TcpStream, peer: SocketAddr) -> Option<Connection> {
         let settings = self.service.settings();
         let source = Source::new(peer.ip(), &settings.own_networks);
-        let class = if self.protocol == Protocol::Federation { Class::Doorway } else { Class::Stranger };
+        let class = if self.protocol == Interface::Federation { Class::Doorway } else { Class::Stranger };
         let Service { connections, key, .. } = &*self.service;
         let permit = connections.admit_patiently(&source, class, key, &settings.limits).await;
         if permit.is_none() {

@@ -1,14 +1,16 @@
 //! UDP listeners, i.e. threads that process datagrams in batches.
 //!
 //! ```text
-//!   recvmmsg ──► decode ─► limits, rights ─► one batch of lookups ─► encode ──► sendmmsg       (worker thread)
-//!                  ├─ recipients, if checks count them ─► store.submit_with
-//!                  └─ reports ─► store.submit_with ─► on disk ─► encode ─► sendmmsg            (replier thread)
+//!   recvmmsg ──► limits, decode ─► accounts ─► rights ─► one batch of lookups ─► encode ──► sendmmsg  (worker thread)
+//!                                               ├─ recipients, if checks count them ─► store.submit_with
+//!                                               └─ reports ─► store.submit_with ─► on disk ─► encode ─► sendmmsg
+//!                                                                                                (replier thread)
 //! ```
 //!
 //! A protocol implements decoding and encoding ([`Datagrams`]). All protocols share the rest: rate limits, duplicate
-//! detection, and limits on replies that are longer than the request. A batch takes one read lock and allocates no
-//! memory.
+//! detection, and limits on replies that are longer than the request. A batch locks the engine at most twice, to copy
+//! the accounts that its requests name and to look up its signatures. Signatures and keys are verified in between,
+//! without the lock.
 
 mod batch;
 mod replier;
@@ -23,6 +25,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use bruit_engine::accounts::{self, Account, Accounts};
 use bruit_engine::event::Event;
 use bruit_engine::time::Time;
 use bruit_engine::trust::Reporter;
@@ -30,7 +33,7 @@ use bruit_engine::{Engine, Outcome, Refusal};
 use bruit_filters::Fingerprint;
 use bruit_store::SubmitError;
 
-pub(crate) use batch::{Batch, Found, Recipients};
+pub(crate) use batch::{Batch, LookupResults, Recipients};
 use replier::Replier;
 use socket::Socket;
 use worker::Worker;
@@ -39,7 +42,7 @@ use crate::config::Settings;
 use crate::duplicates::Duplicates;
 use crate::fatal::Vital;
 use crate::log::RequestDescription;
-use crate::metrics::{Disposition, Protocol};
+use crate::metrics::{Disposition, Interface};
 use crate::service::Service;
 use crate::sources::Source;
 
@@ -50,14 +53,35 @@ pub(crate) const IN_PROGRESS_MAX: usize = 1 << 16;
 /// One protocol over UDP: decodes requests and encodes replies.
 pub(crate) trait Datagrams: Send + 'static {
     /// The protocol.
-    const PROTOCOL: Protocol;
+    const PROTOCOL: Interface;
+
+    /// A decoded request.
+    type Decoded<'p>;
 
     /// The state of a request until its reply is written.
     type Pending: Send + 'static;
 
-    /// Decodes a request and checks its sender's rights. Adds the signatures to look up to `batch`, or writes the reply
-    /// if no lookup is needed.
-    fn decode(&mut self, request: &Request<'_>, batch: &mut Batch, reply: &mut Vec<u8>) -> Step<Self::Pending>;
+    /// Decodes a request. A request that fails gets no reply.
+    fn decode<'p>(packet: &'p [u8], from: SocketAddr) -> Result<Self::Decoded<'p>, Disposition>;
+
+    /// Returns true if [`account`](Self::account) has to look for the account of a request.
+    fn is_named(&self, decoded: &Self::Decoded<'_>) -> bool;
+
+    /// Returns the account that a request names. Called while the engine is locked, so it verifies nothing.
+    fn account(&self, decoded: &Self::Decoded<'_>, accounts: &Accounts) -> Option<NamedAccount>;
+
+    /// Verifies the sender of a request and checks its rights. Adds the signatures to look up to `batch`, or writes the
+    /// reply if no lookup is needed.
+    fn start(
+        &mut self,
+        decoded: Self::Decoded<'_>,
+        request: &Request<'_>,
+        batch: &mut Batch,
+        reply: &mut Vec<u8>,
+    ) -> Step<Self::Pending>;
+
+    /// Looks up what the signatures in the batch do not cover. Called while the engine is locked.
+    fn look_up(&mut self, _waiting: &mut Self::Pending, _request: &Request<'_>, _engine: &Engine) {}
 
     /// Describes a request for the log. `waiting` is the request's state if it was decoded. Called only if requests are
     /// logged.
@@ -68,7 +92,7 @@ pub(crate) trait Datagrams: Send + 'static {
         &mut self,
         waiting: &Self::Pending,
         request: &Request<'_>,
-        found: Found<'_>,
+        found: LookupResults<'_>,
         reply: &mut Vec<u8>,
     ) -> Disposition;
 
@@ -86,13 +110,27 @@ pub(crate) struct Request<'r> {
     pub(crate) packet: &'r [u8],
     pub(crate) from: SocketAddr,
     pub(crate) source: Source,
-    pub(crate) engine: &'r Engine,
+    /// The account that the request names. The request may not have proven it.
+    pub(crate) account: Option<&'r NamedAccount>,
     pub(crate) service: &'r Service,
     pub(crate) settings: &'r Settings,
     /// The time of the clearinghouse.
     pub(crate) now: Time,
     /// The time since the server started.
     pub(crate) uptime: Duration,
+}
+
+/// A copy of an account, with its name.
+pub(crate) struct NamedAccount {
+    pub(crate) name: Box<[u8]>,
+    pub(crate) account: Account,
+}
+
+impl NamedAccount {
+    /// Returns the account that a protocol knows under this name.
+    pub(crate) fn find(accounts: &Accounts, protocol: accounts::Protocol, name: &[u8]) -> Option<Self> {
+        accounts.get(protocol, name).map(|account| Self { name: name.into(), account: account.clone() })
+    }
 }
 
 /// The next step of a request after decoding.
@@ -159,7 +197,7 @@ impl Listener {
         protocol: P,
     ) -> io::Result<()> {
         let (sender, receiver) = mpsc::channel();
-        let shared = Shared {
+        let shared = SocketState {
             service: Arc::clone(service),
             socket: Arc::new(socket),
             duplicates: Arc::new(Duplicates::default()),
@@ -199,7 +237,7 @@ impl Listener {
 
 /// State shared by both threads of a socket.
 #[derive(Clone)]
-struct Shared {
+struct SocketState {
     service: Arc<Service>,
     socket: Arc<Socket>,
     duplicates: Arc<Duplicates>,

@@ -20,7 +20,7 @@ use crate::policy::{Action, Policy};
 /// Maximum number of rules.
 pub const RULES_MAX: usize = 1_000_000;
 
-/// What applies to one recipient.
+/// Rules for one recipient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rule {
     /// The recipient's mail is not checked.

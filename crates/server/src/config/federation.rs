@@ -58,7 +58,7 @@ pub struct PeerSettings {
     pub group: String,
     /// Maximum recipient count accepted from the peer for one signature.
     pub bulk_cap: u32,
-    /// How the peer is authenticated at its URL.
+    /// Authentication of the peer at its URL.
     pub tls: PeerTls,
 }
 
@@ -73,7 +73,7 @@ pub enum PeerTrust {
     Earned,
 }
 
-/// How a peer is authenticated at its URL.
+/// Authentication of a peer at its URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PeerTls {

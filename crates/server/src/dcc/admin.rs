@@ -14,7 +14,7 @@ use super::answers::fingerprint;
 use super::caller::{DccCaller, identity};
 use super::{PendingDcc, PendingKind, ReplyTo, brand};
 use crate::audit::{Actor, audit, audit_refusal};
-use crate::metrics::{Disposition, Protocol};
+use crate::metrics::{Disposition, Interface};
 use crate::udp::{Change, Request, Step};
 
 /// Maximum difference in seconds between the administrator's clock and ours, as in the original server.
@@ -143,7 +143,7 @@ fn clock_text(theirs: u64, ours: u64) -> String {
 
 /// Returns the counters since the start.
 fn statistics(request: &Request<'_>) -> String {
-    let metrics = request.service.metrics.of(Protocol::Dcc);
+    let metrics = request.service.metrics.of(Interface::Dcc);
     let version = env!("CARGO_PKG_VERSION");
     let (id, seconds) = (request.settings.dcc.server_id, request.uptime.as_secs());
     let mut text = format!("bruit {version}, server-ID {id}, up {seconds} seconds\nrequests since the start:\n");

@@ -2,13 +2,13 @@
 
 use std::net::IpAddr;
 
+use bruit_engine::accounts::Credential;
 use bruit_engine::accounts::dcc::DccPassword;
-use bruit_engine::accounts::{Credential, Protocol};
 use bruit_engine::trust::Reporter;
 use bruit_filters::Fingerprint;
 use bruit_protocols::dcc::{ANONYMOUS, Request as DccRequest};
 
-use crate::udp::Request;
+use crate::udp::{NamedAccount, Request};
 
 /// The caller of a request.
 #[derive(Clone, Copy)]
@@ -41,9 +41,7 @@ impl DccCaller {
 
     /// Returns the account of this client ID if the signature is correct.
     fn client(asked: &DccRequest<'_>, request: &Request<'_>) -> Option<Self> {
-        let mut digits = [0; 10];
-        let name = decimal(asked.header.sender, &mut digits);
-        let account = request.engine.accounts().get(Protocol::Dcc, name).filter(|account| account.enabled)?;
+        let NamedAccount { name, account } = request.account.filter(|named| named.account.enabled)?;
         let Credential::Dcc(verifier) = &account.credential else { return None };
         let password = verifier.verify(asked.frame()).copied();
         let reporter = request.source.reporter_as(name, account, &request.service.key);
@@ -52,7 +50,7 @@ impl DccCaller {
 }
 
 /// Formats a number in decimal without allocating.
-fn decimal(number: u32, digits: &mut [u8; 10]) -> &[u8] {
+pub(super) fn decimal(number: u32, digits: &mut [u8; 10]) -> &[u8] {
     let (mut rest, mut start) = (number, digits.len());
     for digit in digits.iter_mut().rev() {
         *digit = b'0' + (rest % 10) as u8;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bruit_federation::coordinator::rereader::Rereader;
 use bruit_federation::describe;
 use bruit_federation::rereading::{Progress, reread};
+use bruit_signatures::hex;
 
 use super::local::LocalServer;
 use crate::health::State;
@@ -86,7 +87,7 @@ impl Forgetter {
         let settings = local.service.settings();
         let name = |key: &[u8; 32]| {
             let peer = settings.peers.iter().find(|peer| peer.key.as_bytes() == key);
-            let digits = || key.iter().take(4).map(|byte| format!("{byte:02x}")).collect::<String>();
+            let digits = || hex::text(key.first_chunk::<4>().map_or(&[], |start| start));
             peer.map_or_else(|| format!("{}…", digits()), |peer| peer.name.clone())
         };
         self.forgotten.iter().map(name).collect::<Vec<_>>().join(", ")

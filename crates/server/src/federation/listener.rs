@@ -14,6 +14,7 @@ use axum::routing::get;
 use bruit_engine::exchange::Relation;
 use bruit_federation::shelf::Reader;
 use bruit_federation::transport::tls;
+use bruit_signatures::hex;
 use rustls::ServerConfig;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -22,7 +23,7 @@ use super::{OfferQuery, Stop};
 use crate::config::PeerSettings;
 use crate::connections::Class;
 use crate::http::{Fault, Note, serve_stream};
-use crate::metrics::{Disposition, Protocol};
+use crate::metrics::{Disposition, Interface};
 use crate::service::{Limited, Service};
 use crate::sources::Source;
 use crate::tcp::Connection;
@@ -99,10 +100,10 @@ async fn count(State(service): State<Arc<Service>>, mut request: Request, next: 
     let note = Note::begin(&mut request).zip(request.extensions().get::<ClientIdentity>().copied());
     let mut response = next.run(request).await;
     let answered = response.extensions_mut().remove().unwrap_or(Disposition::Other);
-    service.metrics.of(Protocol::Federation).record(answered, received.elapsed());
+    service.metrics.of(Interface::Federation).record(answered, received.elapsed());
     if let Some((note, known)) = note {
         note.set_account(&known.name(&service));
-        note.write(Protocol::Federation, known.source.address, answered, &response);
+        note.write(Interface::Federation, known.source.address, answered, &response);
     }
     response
 }
@@ -122,7 +123,7 @@ impl ClientIdentity {
         let Some(key) = self.key else { return "no key".into() };
         let settings = service.settings();
         let peer = settings.peers.iter().find(|peer| *peer.key.as_bytes() == key);
-        let digits = || key.iter().take(4).map(|byte| format!("{byte:02x}")).collect::<String>();
+        let digits = || hex::text(key.first_chunk::<4>().map_or(&[], |start| start));
         peer.map_or_else(|| format!("unknown key {}…", digits()), |peer| peer.name.clone())
     }
 

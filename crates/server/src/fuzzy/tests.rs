@@ -27,7 +27,7 @@ use crate::duplicates::REMEMBERED;
 use crate::metrics::Disposition;
 use crate::service::Service;
 use crate::sources::Source;
-use crate::udp::{Batch, Datagrams, Found, Request, Step};
+use crate::udp::{Batch, Datagrams, LookupResults, Request, Step};
 
 const START: Time = Time(4_000 * Realm::SPAM_EPOCH_SECONDS);
 const OWN: &str = "127.0.0.1:40000";
@@ -82,16 +82,21 @@ impl Site {
         let from: SocketAddr = from.parse().unwrap();
         let source = Source::new(from.ip(), &settings.own_networks);
         let mut reply = Vec::new();
-        let step = service.store.check(|engine| {
-            let request = Request { packet, from, source, engine, service, settings, now: START, uptime: *uptime };
-            match end.decode(&request, &mut Batch::default(), &mut reply) {
-                Step::Check(waiting) => {
-                    let found = Found { verdicts: &[], totals: &[] };
-                    Step::Reply(end.answer_check(&waiting, &request, found, &mut reply))
-                }
-                other => other,
+        let decoded = match Fuzzy::decode(packet, from) {
+            Ok(decoded) => decoded,
+            Err(answered) => return (answered, reply),
+        };
+        let account = service.store.check(|engine| end.account(&decoded, engine.accounts()));
+        let account = account.as_ref();
+        let request = Request { packet, from, source, account, service, settings, now: START, uptime: *uptime };
+        let step = match end.start(decoded, &request, &mut Batch::default(), &mut reply) {
+            Step::Check(mut waiting) => {
+                service.store.check(|engine| end.look_up(&mut waiting, &request, engine));
+                let found = LookupResults { verdicts: &[], totals: &[] };
+                Step::Reply(end.answer_check(&waiting, &request, found, &mut reply))
             }
-        });
+            other => other,
+        };
         let answered = match step {
             Step::Drop(answered) | Step::Reply(answered) => answered,
             Step::Check(_) => unreachable!("the request was answered"),

@@ -14,6 +14,7 @@ use bruit_protocols::http::{
     AccountName, AccountPage, AccountPatch, ClockAccepted, Done, Explained, NewAccount, PeerName, Stats, Whitelist,
     WhitelistEntry,
 };
+use bruit_protocols::prometheus;
 use serde::Deserialize;
 
 use super::body::{Purpose, read_json, read_subject};
@@ -218,5 +219,5 @@ async fn accept_clock(State(http): State<Http>, caller: Caller) -> Answer<ClockA
 async fn get_metrics(State(http): State<Http>, caller: Caller) -> Result<impl IntoResponse, Fault> {
     caller.require(Right::Monitor)?;
     let text = http.compute(|service| Ok(metrics::render(service))).await?;
-    Ok(([(CONTENT_TYPE, metrics::CONTENT_TYPE)], text))
+    Ok(([(CONTENT_TYPE, prometheus::CONTENT_TYPE)], text))
 }

@@ -57,12 +57,12 @@ impl Options {
 
 /// A requested count, and its idempotency key.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct CountRequest {
     recipients: u32,
     name: Option<Box<[u8]>>,
 }
 
-impl Wanted {
+impl CountRequest {
     pub(super) fn new(recipients: u32, headers: &HeaderMap) -> Result<Self, Fault> {
         Ok(Self { recipients, name: idempotency_key(headers)?.map(Into::into) })
     }
@@ -105,7 +105,7 @@ pub(super) async fn count(
     if options.bulk_threshold.is_some() {
         return Err(Fault::malformed("bulk_threshold: /v1/count returns no verdict; use /v1/check with recipients"));
     }
-    let wanted = Wanted::new(options.recipients.unwrap_or(1), request.headers())?;
+    let wanted = CountRequest::new(options.recipients.unwrap_or(1), request.headers())?;
     let held = read_subject(&http, &caller, request).await?;
     let (asker, number) = (caller.clone(), wanted.recipients);
     let prepared = http.compute(move |service| {
@@ -131,7 +131,7 @@ pub(super) async fn count_for_check(
     http: &Http,
     caller: &Caller,
     asked: Arc<RequestSubject>,
-    wanted: &Wanted,
+    wanted: &CountRequest,
 ) -> (u32, Option<String>) {
     let counted = async {
         caller.require(Right::Report)?;
@@ -169,7 +169,7 @@ fn total(service: &Service, asked: &RequestSubject) -> u32 {
 }
 
 /// Submits a count, unless a copy of the request has already been counted.
-async fn submit(http: &Http, caller: &Caller, event: Event, wanted: &Wanted) -> Result<Counted, Fault> {
+async fn submit(http: &Http, caller: &Caller, event: Event, wanted: &CountRequest) -> Result<Counted, Fault> {
     let service = &http.service;
     let Event::Bulk { by, fingerprints, .. } = &event else { return Err(Fault::broken()) };
     let count = signatures(std::slice::from_ref(&event));
@@ -247,7 +247,7 @@ mod tests {
             for value in values {
                 headers.append(IDEMPOTENCY_FIELD, value.parse().unwrap());
             }
-            Wanted::new(1, &headers).map(|wanted| wanted.name.map(|name| name.len()))
+            CountRequest::new(1, &headers).map(|wanted| wanted.name.map(|name| name.len()))
         };
         assert_eq!(wanted(&[]).unwrap(), None);
         assert_eq!(wanted(&["a"]).unwrap(), Some(1));

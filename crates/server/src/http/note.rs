@@ -10,7 +10,7 @@ use bruit_engine::verdict::Verdict;
 use bruit_filters::Fingerprint;
 
 use crate::log::{self, Line, RequestDescription};
-use crate::metrics::{Disposition, Protocol};
+use crate::metrics::{Disposition, Interface};
 
 /// The data collected about a request so far, attached to the request as an extension.
 #[derive(Clone, Debug, Default)]
@@ -63,7 +63,7 @@ impl Note {
     }
 
     /// Writes the log line.
-    pub(crate) fn write(&self, protocol: Protocol, from: IpAddr, answered: Disposition, response: &Response) {
+    pub(crate) fn write(&self, protocol: Interface, from: IpAddr, answered: Disposition, response: &Response) {
         let reason = response.extensions().get::<Reason>().map(|reason| reason.text.clone());
         let (described, judged) =
             self.change(|noted| (std::mem::take(&mut noted.described), std::mem::take(&mut noted.judged)));

@@ -24,7 +24,7 @@ use super::fault::{Fault, Reply};
 use super::note::Note;
 use super::{Http, administration, claims, count, federation, judge, learn};
 use crate::health::Severity;
-use crate::metrics::{Disposition, Protocol};
+use crate::metrics::{Disposition, Interface};
 use crate::service::{Limited, Service, signatures};
 
 /// The OpenAPI description of this API.
@@ -59,9 +59,9 @@ async fn count_request(State(http): State<Http>, mut request: Request, next: Nex
     let from = note.as_ref().map(|_| source(&request, &http));
     let mut response = next.run(request).await;
     let answered = response.extensions_mut().remove().unwrap_or(Disposition::Other);
-    http.service.metrics.of(Protocol::Http).record(answered, received.elapsed());
+    http.service.metrics.of(Interface::Http).record(answered, received.elapsed());
     if let (Some(note), Some(from)) = (note, from) {
-        note.write(Protocol::Http, from, answered, &response);
+        note.write(Interface::Http, from, answered, &response);
     }
     response
 }
@@ -80,7 +80,7 @@ async fn check(
 ) -> Answer<Checked> {
     caller.require(Right::Check)?;
     let options = Options::read(options)?;
-    let wanted = options.recipients.map(|number| count::Wanted::new(number, request.headers())).transpose()?;
+    let wanted = options.recipients.map(|number| count::CountRequest::new(number, request.headers())).transpose()?;
     let threshold = options.bulk_threshold.unwrap_or(caller.settings.http.bulk_threshold);
     let held = read_subject(&http, &caller, request).await?;
     let asker = caller.clone();

@@ -3,7 +3,7 @@
 use bruit_engine::{Engine, RingStatus, TableStatus};
 use bruit_protocols::http::{Generation, Recovery, RequestCount, Ring, Stats, Store, Table};
 
-use crate::metrics::{Disposition, Protocol};
+use crate::metrics::{Disposition, Interface};
 use crate::policy;
 use crate::service::Service;
 
@@ -65,7 +65,7 @@ fn table(table: &TableStatus) -> Table {
 
 /// Returns the number of requests of each kind.
 fn requests(service: &Service) -> Vec<RequestCount> {
-    let of = |protocol: Protocol| {
+    let of = |protocol: Interface| {
         let counters = service.metrics.of(protocol);
         Disposition::ALL.into_iter().map(move |answered| RequestCount {
             protocol: protocol.name().to_owned(),
@@ -73,5 +73,5 @@ fn requests(service: &Service) -> Vec<RequestCount> {
             count: counters.total(answered),
         })
     };
-    Protocol::ALL.into_iter().flat_map(of).filter(|count| count.count > 0).collect()
+    Interface::ALL.into_iter().flat_map(of).filter(|count| count.count > 0).collect()
 }

@@ -3,8 +3,8 @@
 use std::time::SystemTime;
 
 use bruit_engine::{RingStatus, TableStatus};
+use bruit_protocols::prometheus::{Family, Labels};
 
-use super::exposition::{Family, Labels, snake_case};
 use crate::health::{Health, State};
 use crate::learning::LearningCounts;
 use crate::service::Service;
@@ -133,6 +133,11 @@ fn learning(counts: &LearningCounts) -> [Family; 2] {
         Family::counter("bruit_learnt_features_total", "Features of text learned from checks.")
             .with(counts.features as f64),
     ]
+}
+
+/// Converts a readable name to a label value without blanks.
+fn snake_case(name: &str) -> String {
+    name.replace(' ', "_")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::exposition::{Family, Labels};
+use bruit_protocols::prometheus::{Family, Labels};
 
 /// Number of buckets with an upper bound. The first bound is [`FIRST`], and each further bound is twice the previous
 /// one. The last is 5 s.
@@ -65,8 +65,8 @@ fn place(time: Duration) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::exposition;
     use super::*;
+    use bruit_protocols::prometheus;
 
     #[test]
     fn times_go_to_the_first_bucket_that_is_large_enough() {
@@ -85,7 +85,7 @@ mod tests {
         histogram.observe(Duration::from_secs(60), 0);
         let mut family = Family::histogram("t_seconds", "Time.");
         histogram.write(&mut family, &Labels::default());
-        let text = exposition::text([family]);
+        let text = prometheus::text([family]);
         for line in [
             "t_seconds_bucket{le=\"0.00001\"} 0\nt_seconds_bucket{le=\"0.00002\"} 3\n",
             "t_seconds_bucket{le=\"5.24288\"} 3\nt_seconds_bucket{le=\"+Inf\"} 4\nt_seconds_sum 60.000045\nt_seconds_count 4\n",

@@ -2,8 +2,8 @@
 
 use bruit_federation::coordinator::peer::PeerState;
 use bruit_protocols::http::PeerStatus;
+use bruit_protocols::prometheus::{Family, Labels};
 
-use super::exposition::{Family, Labels};
 use crate::federation::FORGOTTEN_STATES;
 
 /// Returns all metrics of the configured peers.
@@ -99,8 +99,8 @@ fn refused(peers: &[PeerStatus]) -> Family {
 
 #[cfg(test)]
 mod tests {
-    use super::super::exposition::text;
     use super::*;
+    use bruit_protocols::prometheus::text;
 
     #[test]
     fn every_peer_has_every_state() {

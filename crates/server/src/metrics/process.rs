@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::exposition::Family;
+use bruit_protocols::prometheus::Family;
 
 /// Ticks per second in `/proc` (`USER_HZ`). There are 100 on every architecture that Linux supports except Alpha.
 const TICKS: f64 = 100.0;
@@ -72,8 +72,8 @@ fn open_files() -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::exposition::text;
     use super::*;
+    use bruit_protocols::prometheus::text;
 
     #[test]
     fn the_fields_of_proc_are_found_whatever_the_process_is_called() {

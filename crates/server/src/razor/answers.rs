@@ -16,13 +16,13 @@ use bruit_engine::verdict::{Kind, Reason, Verdict};
 use bruit_engine::{CheckScratch, Outcome, Refusal};
 use bruit_filters::Fingerprint;
 use bruit_protocols::razor::{Action, ErrorCode, Reply, ReportedPart, ReportedParts, Signature};
-use bruit_signatures::Scheme;
+use bruit_signatures::{Scheme, hex};
 use bruit_store::SubmitError;
 use tokio::sync::oneshot;
 
 use crate::config::Settings;
 use crate::log::{self, Line, RequestDescription};
-use crate::metrics::{Disposition, Protocol};
+use crate::metrics::{Disposition, Interface};
 use crate::service::{Limited, Service};
 use crate::sources::Source;
 
@@ -68,7 +68,7 @@ impl Responder {
             vec![self.refuse(ErrorCode::LIMITED, Disposition::Limited); things(&question)]
         };
         let answered = self.take_answered();
-        self.service.metrics.of(Protocol::Razor).record(answered, began.elapsed());
+        self.service.metrics.of(Interface::Razor).record(answered, began.elapsed());
         if let Some(described) = described {
             self.write_line(described, answered, replies.iter().find_map(reason));
         }
@@ -77,7 +77,7 @@ impl Responder {
 
     /// Counts and logs a request that the conversation itself rejected.
     pub(super) fn note_malformed(&self) {
-        self.service.metrics.of(Protocol::Razor).record(Disposition::Malformed, Duration::ZERO);
+        self.service.metrics.of(Interface::Razor).record(Disposition::Malformed, Duration::ZERO);
         if log::is_on() {
             self.write_line(RequestDescription::new("unreadable", None, 0), Disposition::Malformed, None);
         }
@@ -88,7 +88,7 @@ impl Responder {
             described.operation == "check" && !matches!(answered, Disposition::Limited | Disposition::Refused);
         let judged = self.fingerprints.iter().zip(&self.verdicts).filter(|_| is_check && log::is_trace_on());
         Line {
-            protocol: Protocol::Razor,
+            protocol: Interface::Razor,
             from: self.source.address,
             described,
             answered,
@@ -470,5 +470,5 @@ fn verified(account: Option<Account>, challenge: &[u8], response: &[u8]) -> Opti
 fn random() -> Option<Vec<u8>> {
     let mut bytes = [0; RANDOM_BYTES];
     getrandom::fill(&mut bytes).ok()?;
-    Some(bytes.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect())
+    Some(hex::text(&bytes).into_bytes())
 }

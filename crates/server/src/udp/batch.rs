@@ -62,7 +62,7 @@ pub(crate) struct Places {
 
 /// The results for the signatures of one request, in the order in which they were added.
 #[derive(Clone, Copy)]
-pub(crate) struct Found<'b> {
+pub(crate) struct LookupResults<'b> {
     pub(crate) verdicts: &'b [Verdict],
     pub(crate) totals: &'b [u32],
 }
@@ -122,8 +122,8 @@ impl Batch {
         fingerprints.iter().zip(self.verdicts.get(of).unwrap_or_default())
     }
 
-    pub(super) fn found(&self, places: &Places) -> Found<'_> {
-        Found {
+    pub(super) fn found(&self, places: &Places) -> LookupResults<'_> {
+        LookupResults {
             verdicts: self.verdicts.get(places.spam.clone()).unwrap_or_default(),
             totals: self.totals.get(places.bulk.clone()).unwrap_or_default(),
         }

@@ -10,19 +10,19 @@ use bruit_filters::Fingerprint;
 use bruit_store::SubmitError;
 
 use super::socket::{BATCH, Outbox};
-use super::{CompletedBatch, Datagrams, Shared, SubmittedChange, refusal_of};
+use super::{CompletedBatch, Datagrams, SocketState, SubmittedChange, refusal_of};
 use crate::log::Line;
 use crate::metrics::{Disposition, Tally};
 
 /// Sends the replies to changes. Ends when all workers have ended and every change is answered.
 pub(super) struct Replier<P: Datagrams> {
-    shared: Shared,
+    shared: SocketState,
     completed: Receiver<CompletedBatch<P::Pending>>,
     outbox: Outbox,
 }
 
 impl<P: Datagrams> Replier<P> {
-    pub(super) fn new(shared: Shared, completed: Receiver<CompletedBatch<P::Pending>>) -> Self {
+    pub(super) fn new(shared: SocketState, completed: Receiver<CompletedBatch<P::Pending>>) -> Self {
         Self { shared, completed, outbox: Outbox::new() }
     }
 

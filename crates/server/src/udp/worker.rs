@@ -14,7 +14,8 @@ use bruit_engine::trust::{Reporter, Standing};
 use super::batch::Places;
 use super::socket::{BATCH, DatagramSource, Inbox, Outbox};
 use super::{
-    Batch, Change, CompletedBatch, Datagrams, IN_PROGRESS_MAX, Recipients, Request, Shared, Step, SubmittedChange,
+    Batch, Change, CompletedBatch, Datagrams, IN_PROGRESS_MAX, NamedAccount, Recipients, Request, SocketState, Step,
+    SubmittedChange,
 };
 use crate::config::Settings;
 use crate::duplicates::FirstCopy;
@@ -35,7 +36,7 @@ const TOO_LONG_REPLIES: &str = "this network exceeds limits.longer_replies";
 /// Receives datagrams, answers checks, and submits changes.
 pub(super) struct Worker<P: Datagrams> {
     protocol: P,
-    shared: Shared,
+    shared: SocketState,
     completed: Sender<CompletedBatch<P::Pending>>,
     stop: Arc<AtomicBool>,
     inbox: Inbox,
@@ -45,6 +46,8 @@ pub(super) struct Worker<P: Datagrams> {
 /// The state of one batch.
 struct Round<P: Datagrams> {
     batch: Batch,
+    /// The account that each datagram names.
+    accounts: Vec<Option<NamedAccount>>,
     outbox: Outbox,
     tally: Tally,
     /// True if requests are logged.
@@ -64,12 +67,13 @@ struct Round<P: Datagrams> {
 impl<P: Datagrams> Worker<P> {
     pub(super) fn new(
         protocol: P,
-        shared: Shared,
+        shared: SocketState,
         completed: Sender<CompletedBatch<P::Pending>>,
         stop: Arc<AtomicBool>,
     ) -> Self {
         let round = Round {
             batch: Batch::default(),
+            accounts: Vec::new(),
             outbox: Outbox::new(),
             tally: Tally::default(),
             is_logged: false,
@@ -120,40 +124,54 @@ impl<P: Datagrams> Worker<P> {
         let service = &*shared.service;
         let settings = service.settings();
         let (now, uptime) = (service.now(), service.uptime());
-        service.store.check(|engine| {
-            let request = |peer: &DatagramSource, packet| Request {
-                packet,
-                from: peer.address,
-                source: Source::new(peer.address.ip(), &settings.own_networks),
-                engine,
-                service,
-                settings: &settings,
-                now,
-                uptime,
-            };
-            round.batch.clear();
-            for (at, (peer, packet)) in inbox.datagrams().enumerate() {
-                round.take(protocol, shared, at, peer, &request(peer, packet));
-            }
-            round.batch.look_up(engine);
-            let mut checks = std::mem::take(&mut round.checks);
-            for (at, waiting, places) in checks.drain(..) {
-                let Some((peer, packet)) = inbox.datagram(at) else { continue };
-                let request = request(peer, packet);
-                let found = round.batch.found(&places);
-                let answered = protocol.answer_check(&waiting, &request, found, round.outbox.space());
-                let (answered, reason) = round.reply(peer, &Sent::of(&request), answered);
-                round.note(protocol, &request, Some(&waiting), answered, reason);
-                round.note_signatures(&places);
-            }
-            round.checks = checks;
-        });
-        // Answer after the engine is unlocked, because the answer to a change may lock it again.
+        let request = |peer: &DatagramSource, packet, account| Request {
+            packet,
+            from: peer.address,
+            source: Source::new(peer.address.ip(), &settings.own_networks),
+            account,
+            service,
+            settings: &settings,
+            now,
+            uptime,
+        };
+        round.batch.clear();
+        let mut decoded = Vec::with_capacity(inbox.len());
+        for (at, (peer, packet)) in inbox.datagrams().enumerate() {
+            decoded.extend(round.decode(protocol, &request(peer, packet, None)).map(|one| (at, one)));
+        }
+        let accounts = round.find_accounts(protocol, &decoded, inbox.len(), service);
+        let named = |at: usize| accounts.get(at).and_then(Option::as_ref);
+        for (at, one) in decoded {
+            let Some((peer, packet)) = inbox.datagram(at) else { continue };
+            round.start(protocol, shared, at, peer, one, &request(peer, packet, named(at)));
+        }
+        let mut checks = std::mem::take(&mut round.checks);
+        if !checks.is_empty() {
+            service.store.check(|engine| {
+                round.batch.look_up(engine);
+                for (at, waiting, _) in &mut checks {
+                    let Some((peer, packet)) = inbox.datagram(*at) else { continue };
+                    protocol.look_up(waiting, &request(peer, packet, named(*at)), engine);
+                }
+            });
+        }
+        for (at, waiting, places) in checks.drain(..) {
+            let Some((peer, packet)) = inbox.datagram(at) else { continue };
+            let request = request(peer, packet, named(at));
+            let found = round.batch.found(&places);
+            let answered = protocol.answer_check(&waiting, &request, found, round.outbox.space());
+            let (answered, reason) = round.reply(peer, &ReplyContext::of(&request), answered);
+            round.note(protocol, &request, Some(&waiting), answered, reason);
+            round.note_signatures(&places);
+        }
+        round.checks = checks;
+        round.accounts = accounts;
+        // The answer to a change may lock the engine.
         for (at, Repeat { waiting, outcomes, described }) in std::mem::take(&mut round.repeats) {
             let Some((peer, packet)) = inbox.datagram(at) else { continue };
             P::answer_change(service, &waiting, Ok(&outcomes), round.outbox.space());
             let source = Source::new(peer.address.ip(), &settings.own_networks);
-            let sent = Sent { bytes: packet.len(), source, service, settings: &settings, uptime };
+            let sent = ReplyContext { bytes: packet.len(), source, service, settings: &settings, uptime };
             let (answered, reason) = round.reply(peer, &sent, Disposition::Duplicate);
             round.count(source.address, described, answered, reason);
         }
@@ -190,19 +208,66 @@ impl<P: Datagrams> Worker<P> {
 }
 
 impl<P: Datagrams> Round<P> {
-    /// Processes one datagram up to the lookup of its signatures. The lookup is done later for the whole batch.
-    fn take(&mut self, protocol: &mut P, shared: &Shared, at: usize, peer: &DatagramSource, request: &Request<'_>) {
+    /// Decodes one datagram, unless it exceeds the limit on requests.
+    fn decode<'p>(&mut self, protocol: &P, request: &Request<'p>) -> Option<P::Decoded<'p>> {
         if !request.service.admits(&request.source, Limited::Request, request.settings, request.uptime) {
-            return self.note(protocol, request, None, Disposition::Limited, Some(TOO_MANY_REQUESTS));
+            self.note_refused(protocol, request, Disposition::Limited, Some(TOO_MANY_REQUESTS));
+            return None;
         }
+        let decoded = P::decode(request.packet, request.from);
+        decoded.map_err(|answered| self.note(protocol, request, None, answered, None)).ok()
+    }
+
+    /// Copies the accounts that the datagrams name. Returns one for each of the `count` datagrams.
+    fn find_accounts(
+        &mut self,
+        protocol: &P,
+        decoded: &[(usize, P::Decoded<'_>)],
+        count: usize,
+        service: &Service,
+    ) -> Vec<Option<NamedAccount>> {
+        let mut accounts = std::mem::take(&mut self.accounts);
+        accounts.clear();
+        accounts.resize_with(count, || None);
+        if decoded.iter().any(|(_, one)| protocol.is_named(one)) {
+            service.store.check(|engine| {
+                for (at, one) in decoded.iter().filter(|(_, one)| protocol.is_named(one)) {
+                    if let Some(place) = accounts.get_mut(*at) {
+                        *place = protocol.account(one, engine.accounts());
+                    }
+                }
+            });
+        }
+        accounts
+    }
+
+    /// Counts a request that was refused before it was decoded. Decodes it if the log needs its account.
+    fn note_refused(&mut self, protocol: &P, request: &Request<'_>, answered: Disposition, reason: Option<&str>) {
+        let decoded = if self.is_logged { P::decode(request.packet, request.from).ok() } else { None };
+        let named = decoded.filter(|one| protocol.is_named(one));
+        let account =
+            named.and_then(|one| request.service.store.check(|engine| protocol.account(&one, engine.accounts())));
+        self.note(protocol, &Request { account: account.as_ref(), ..*request }, None, answered, reason);
+    }
+
+    /// Processes one request up to the lookup of its signatures. The lookup is done later for the whole batch.
+    fn start(
+        &mut self,
+        protocol: &mut P,
+        shared: &SocketState,
+        at: usize,
+        peer: &DatagramSource,
+        decoded: P::Decoded<'_>,
+        request: &Request<'_>,
+    ) {
         self.batch.begin();
-        match protocol.decode(request, &mut self.batch, self.outbox.space()) {
+        match protocol.start(decoded, request, &mut self.batch, self.outbox.space()) {
             Step::Check(waiting) => {
                 self.checks.push((at, waiting, self.batch.places()));
                 self.count_recipients(shared, request);
             }
             Step::Reply(answered) => {
-                let (answered, reason) = self.reply(peer, &Sent::of(request), answered);
+                let (answered, reason) = self.reply(peer, &ReplyContext::of(request), answered);
                 self.note(protocol, request, None, answered, reason);
             }
             Step::Change(change) => {
@@ -221,7 +286,7 @@ impl<P: Datagrams> Round<P> {
     fn change(
         &mut self,
         protocol: &P,
-        shared: &Shared,
+        shared: &SocketState,
         at: usize,
         peer: &DatagramSource,
         request: &Request<'_>,
@@ -249,7 +314,7 @@ impl<P: Datagrams> Round<P> {
     }
 
     /// Queues the recipients that a check counts, unless it is a copy or exceeds a limit.
-    fn count_recipients(&mut self, shared: &Shared, request: &Request<'_>) {
+    fn count_recipients(&mut self, shared: &SocketState, request: &Request<'_>) {
         let Some(recipients) = self.batch.take_recipients() else { return };
         let event = std::slice::from_ref(&recipients.event);
         let is_copy = shared.duplicates.find(recipients.request, request.uptime).is_some();
@@ -260,7 +325,7 @@ impl<P: Datagrams> Round<P> {
     }
 
     /// Returns true if a change may wait for the disk. Strangers can use only half of the queue.
-    fn has_room(&self, shared: &Shared, reporter: &Reporter, events: &[Event], request: &Request<'_>) -> bool {
+    fn has_room(&self, shared: &SocketState, reporter: &Reporter, events: &[Event], request: &Request<'_>) -> bool {
         let under_way = shared.under_way.load(Ordering::Relaxed) + self.changes.len() + self.recipients.len();
         let most = if reporter.standing == Standing::Stranger { IN_PROGRESS_MAX / 2 } else { IN_PROGRESS_MAX };
         let Request { source, settings, uptime, service, .. } = request;
@@ -273,7 +338,7 @@ impl<P: Datagrams> Round<P> {
     fn reply(
         &mut self,
         peer: &DatagramSource,
-        sent: &Sent<'_>,
+        sent: &ReplyContext<'_>,
         answered: Disposition,
     ) -> (Disposition, Option<&'static str>) {
         let written = self.outbox.written();
@@ -342,7 +407,7 @@ struct Repeat<W> {
 }
 
 /// The request's size and sender, which limit the reply.
-struct Sent<'r> {
+struct ReplyContext<'r> {
     bytes: usize,
     source: Source,
     service: &'r Service,
@@ -350,7 +415,7 @@ struct Sent<'r> {
     uptime: Duration,
 }
 
-impl<'r> Sent<'r> {
+impl<'r> ReplyContext<'r> {
     const fn of(request: &Request<'r>) -> Self {
         let &Request { packet, source, service, settings, uptime, .. } = request;
         Self { bytes: packet.len(), source, service, settings, uptime }

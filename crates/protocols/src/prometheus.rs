@@ -3,15 +3,16 @@
 //! Families are collected first and written later, so that the help text and type of each family are written once,
 //! before its samples.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
 /// The media type of [`text`].
-pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// A metric and its samples.
 #[derive(Clone, Debug)]
-pub(super) struct Family {
-    name: &'static str,
+pub struct Family {
+    name: Cow<'static, str>,
     help: &'static str,
     kind: &'static str,
     samples: Vec<Sample>,
@@ -26,14 +27,18 @@ struct Sample {
 
 /// Label names and values. Names are constants, and values may contain any characters.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Labels(Vec<(&'static str, String)>);
+pub struct Labels(Vec<(&'static str, String)>);
 
 impl Labels {
-    pub(super) fn one(name: &'static str, value: &str) -> Self {
+    /// Returns one label.
+    #[must_use]
+    pub fn one(name: &'static str, value: &str) -> Self {
         Self::default().and(name, value)
     }
 
-    pub(super) fn and(mut self, name: &'static str, value: &str) -> Self {
+    /// Adds a label.
+    #[must_use]
+    pub fn and(mut self, name: &'static str, value: &str) -> Self {
         self.0.push((name, value.to_owned()));
         self
     }
@@ -41,38 +46,54 @@ impl Labels {
 
 impl Family {
     /// Creates a counter.
-    pub(super) const fn counter(name: &'static str, help: &'static str) -> Self {
-        Self { name, help, kind: "counter", samples: Vec::new() }
+    #[must_use]
+    pub fn counter(name: impl Into<Cow<'static, str>>, help: &'static str) -> Self {
+        Self::new(name.into(), help, "counter")
     }
 
     /// Creates a gauge.
-    pub(super) const fn gauge(name: &'static str, help: &'static str) -> Self {
-        Self { name, help, kind: "gauge", samples: Vec::new() }
+    #[must_use]
+    pub fn gauge(name: impl Into<Cow<'static, str>>, help: &'static str) -> Self {
+        Self::new(name.into(), help, "gauge")
     }
 
     /// Creates a histogram.
-    pub(super) const fn histogram(name: &'static str, help: &'static str) -> Self {
-        Self { name, help, kind: "histogram", samples: Vec::new() }
+    #[must_use]
+    pub fn histogram(name: impl Into<Cow<'static, str>>, help: &'static str) -> Self {
+        Self::new(name.into(), help, "histogram")
+    }
+
+    /// Creates a summary.
+    #[must_use]
+    pub fn summary(name: impl Into<Cow<'static, str>>, help: &'static str) -> Self {
+        Self::new(name.into(), help, "summary")
+    }
+
+    const fn new(name: Cow<'static, str>, help: &'static str, kind: &'static str) -> Self {
+        Self { name, help, kind, samples: Vec::new() }
     }
 
     /// Adds one sample without labels.
-    pub(super) fn with(mut self, value: f64) -> Self {
+    #[must_use]
+    pub fn with(mut self, value: f64) -> Self {
         self.add(Labels::default(), value);
         self
     }
 
     /// Adds samples.
-    pub(super) fn with_all(mut self, samples: impl IntoIterator<Item = (Labels, f64)>) -> Self {
+    #[must_use]
+    pub fn with_all(mut self, samples: impl IntoIterator<Item = (Labels, f64)>) -> Self {
         samples.into_iter().for_each(|(labels, value)| self.add(labels, value));
         self
     }
 
-    pub(super) fn add(&mut self, labels: Labels, value: f64) {
+    /// Adds one sample.
+    pub fn add(&mut self, labels: Labels, value: f64) {
         self.add_part("", labels, value);
     }
 
-    /// Adds one of the samples that make up a histogram.
-    pub(super) fn add_part(&mut self, suffix: &'static str, labels: Labels, value: f64) {
+    /// Adds one of the samples that make up a histogram or a summary.
+    pub fn add_part(&mut self, suffix: &'static str, labels: Labels, value: f64) {
         self.samples.push(Sample { suffix, labels, value });
     }
 
@@ -116,18 +137,14 @@ impl fmt::Display for Number {
 }
 
 /// Renders all families that have samples.
-pub(super) fn text(families: impl IntoIterator<Item = Family>) -> String {
+#[must_use]
+pub fn text(families: impl IntoIterator<Item = Family>) -> String {
     let mut out = String::new();
     for family in families.into_iter().filter(|family| !family.samples.is_empty()) {
         // Writing to a string does not fail.
         let _ = family.write(&mut out);
     }
     out
-}
-
-/// Converts a readable name to a label value without blanks.
-pub(super) fn snake_case(name: &str) -> String {
-    name.replace(' ', "_")
 }
 
 #[cfg(test)]
