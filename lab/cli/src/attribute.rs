@@ -49,7 +49,7 @@ Examples:
   bruit-lab attribute query pages --excerpt worm-part.bin
   bruit-lab attribute query monday tuesday --excerpt worm-part.bin
   bruit-lab attribute query pages --hex '4d5a 9000 …' --from 2023-11-14 --to '2023-11-14 12:00'
-  bruit-lab attribute build --mail Maildir -o mail-pages --page-minutes 1440
+  bruit-lab attribute build --mail Maildir -o mail-pages --page 1d
   bruit-lab attribute query mail-pages --text 'please confirm the password of your mailbox within 24 hours'";
 
 /// Arguments of `bruit-lab attribute`.
@@ -57,11 +57,11 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct AttributeArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: AttributeVerb,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
+enum AttributeVerb {
     /// Record the payloads of captures or mailboxes
     #[command(after_help = "Example:\n  bruit-lab attribute build monday.pcap -o pages")]
     Build(build::AttributeBuildArgs),
@@ -75,9 +75,9 @@ enum Verb {
 
 pub(crate) fn run(arguments: &AttributeArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let outcome = match &arguments.verb {
-        Verb::Build(arguments) => build::run(arguments, output),
-        Verb::Query(arguments) => query::run(arguments, output),
-        Verb::Info(arguments) => info::run(arguments, output),
+        AttributeVerb::Build(arguments) => build::run(arguments, output),
+        AttributeVerb::Query(arguments) => query::run(arguments, output),
+        AttributeVerb::Info(arguments) => info::run(arguments, output),
     };
     let flushed = output.flush().map_err(Failure::from);
     outcome.and_then(|code| flushed.map(|()| code)).map_err(Failure::as_usage_error)

@@ -99,12 +99,12 @@ struct Follower {
     /// Number of consecutive polls in which a file was unchanged.
     looks: BTreeMap<Stamp, u32>,
     /// Last error that was reported for the directories.
-    told: Option<String>,
+    reported_fault: Option<String>,
 }
 
 /// A file in a directory.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Found {
+struct WatchedFile {
     modified: SystemTime,
     path: PathBuf,
     stamp: Stamp,
@@ -116,11 +116,11 @@ impl Follower {
             return Err(Failure::BadInput(format!("{}: only directories can be followed", other.display())));
         }
         let folders = folders.iter().flat_map(|folder| parts(folder)).collect();
-        Ok(Self { folders, taken, looks: BTreeMap::new(), told: None })
+        Ok(Self { folders, taken, looks: BTreeMap::new(), reported_fault: None })
     }
 
     /// Returns complete files that have not been returned before, oldest first.
-    fn look(&mut self, complete: Complete) -> Vec<Found> {
+    fn look(&mut self, complete: Complete) -> Vec<WatchedFile> {
         let mut there = BTreeMap::new();
         let mut ready = Vec::new();
         let mut fault = None;
@@ -150,10 +150,10 @@ impl Follower {
 
     /// Reports an unreadable directory, once.
     fn tell(&mut self, fault: Option<String>) {
-        if let Some(line) = fault.as_ref().filter(|line| self.told.as_ref() != Some(line)) {
+        if let Some(line) = fault.as_ref().filter(|line| self.reported_fault.as_ref() != Some(line)) {
             complain(line);
         }
-        self.told = fault;
+        self.reported_fault = fault;
     }
 }
 
@@ -165,14 +165,18 @@ fn parts(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the files of a directory, oldest first. Hidden files are skipped, because they may be incomplete.
-fn files(folder: &Path) -> io::Result<Vec<Found>> {
+fn files(folder: &Path) -> io::Result<Vec<WatchedFile>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
         match fs::metadata(entry.path()) {
             Ok(metadata) if metadata.is_file() && !is_hidden => {
-                files.push(Found { modified: metadata.modified()?, path: entry.path(), stamp: Stamp::of(&metadata) });
+                files.push(WatchedFile {
+                    modified: metadata.modified()?,
+                    path: entry.path(),
+                    stamp: Stamp::of(&metadata),
+                });
             }
             Ok(_) => {}
             // The file was moved during the poll.
@@ -208,7 +212,7 @@ mod tests {
 
     fn look(follower: &mut Follower, complete: Complete) -> Vec<String> {
         let found = follower.look(complete);
-        let take = |file: Found| {
+        let take = |file: WatchedFile| {
             follower.taken.insert(file.stamp);
             file.path.file_name().unwrap().to_string_lossy().into_owned()
         };
@@ -307,11 +311,11 @@ mod tests {
         assert_eq!(look(&mut follower, Complete::AtOnce), ["1"]);
         fs::rename(&inner, &away).unwrap();
         assert!(look(&mut follower, Complete::AtOnce).is_empty());
-        assert!(follower.told.as_ref().is_some_and(|line| line.contains("inner: ")));
+        assert!(follower.reported_fault.as_ref().is_some_and(|line| line.contains("inner: ")));
         fs::rename(&away, &inner).unwrap();
         add(&inner, "2", 5);
         assert_eq!(look(&mut follower, Complete::AtOnce), ["2"]);
-        assert_eq!(follower.told, None);
+        assert_eq!(follower.reported_fault, None);
     }
 
     #[test]

@@ -40,11 +40,11 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct MapArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: MapVerb,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
+enum MapVerb {
     /// Build a map from keys and values, with a new random key
     #[command(after_help = "Example:\n  bruit-lab map build flags -o flags.map")]
     Build(build::MapBuildArgs),
@@ -66,10 +66,10 @@ enum Verb {
 pub(crate) fn run(arguments: &MapArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let done = |()| ExitCode::SUCCESS;
     let outcome = match &arguments.verb {
-        Verb::Build(arguments) => build::run(arguments, output).map(done),
-        Verb::Get(arguments) => get::run(arguments, output),
-        Verb::Set(arguments) => change::run(arguments, output),
-        Verb::Info(arguments) => info::run(arguments, output).map(done),
+        MapVerb::Build(arguments) => build::run(arguments, output).map(done),
+        MapVerb::Get(arguments) => get::run(arguments, output),
+        MapVerb::Set(arguments) => change::run(arguments, output),
+        MapVerb::Info(arguments) => info::run(arguments, output).map(done),
     };
     let flushed = output.flush().map_err(Failure::from);
     // Every error exits with 2, because 1 means "no key has a value".

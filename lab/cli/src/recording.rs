@@ -82,8 +82,8 @@ pub(crate) fn run(
         (Ok(Some(list)), Ok(())) => save(inputs, &list),
         (taken, _) => taken.map(drop),
     };
-    let told = if taken.is_ok() || recording.taken() > 0 { recording.tell(output) } else { Ok(()) };
-    taken.and(closed).and(told)?;
+    let summarised = if taken.is_ok() || recording.taken() > 0 { recording.tell(output) } else { Ok(()) };
+    taken.and(closed).and(summarised)?;
     Ok(if has_faults { ExitCode::from(FAULTS) } else { ExitCode::SUCCESS })
 }
 

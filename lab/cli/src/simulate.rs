@@ -37,21 +37,21 @@ second Ctrl-C exits at once.";
 #[command(args_conflicts_with_subcommands = true, after_help = AFTER_HELP)]
 pub(crate) struct SimulateArgs {
     #[command(subcommand)]
-    verb: Option<Verb>,
+    verb: Option<SimulateVerb>,
 
     #[command(flatten)]
     study: study::StudyArgs,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
+enum SimulateVerb {
     /// Simulate a filter of any shape with any traffic
     Custom(custom::SimulateCustomArgs),
 }
 
 pub(crate) fn run(arguments: &SimulateArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     match &arguments.verb {
-        Some(Verb::Custom(arguments)) => custom::run(arguments, output),
+        Some(SimulateVerb::Custom(arguments)) => custom::run(arguments, output),
         None => study::run(&arguments.study, output),
     }
 }

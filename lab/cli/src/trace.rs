@@ -49,11 +49,11 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct TraceArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: TraceVerb,
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
+enum TraceVerb {
     /// Record the packets or messages seen by a router or mail server
     #[command(after_help = "Example:\n  bruit-lab trace record monday.pcap --as edge-1 -o edge-1")]
     Record(record::TraceRecordArgs),
@@ -67,9 +67,9 @@ enum Verb {
 
 pub(crate) fn run(arguments: &TraceArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let outcome = match &arguments.verb {
-        Verb::Record(arguments) => record::run(arguments, output),
-        Verb::Query(arguments) => query::run(arguments, output),
-        Verb::Info(arguments) => info::run(arguments, output),
+        TraceVerb::Record(arguments) => record::run(arguments, output),
+        TraceVerb::Query(arguments) => query::run(arguments, output),
+        TraceVerb::Info(arguments) => info::run(arguments, output),
     };
     let flushed = output.flush().map_err(Failure::from);
     outcome.and_then(|code| flushed.map(|()| code)).map_err(Failure::as_usage_error)

@@ -43,8 +43,8 @@ fn pair(planted: &PlantedExcerpt) -> (String, String) {
 fn those_who_carried_an_excerpt_are_named_with_time_and_confidence() {
     let (folder, truth) = with_capture();
     let (capture, pages) = (path(&folder, "capture"), path(&folder, "pages"));
-    let told = printed(&["attribute", "build", &capture, "-o", &pages]);
-    assert!(told.starts_with("3,000 packets with ") && told.contains(" of payload in 1 page, "), "{told}");
+    let summary = printed(&["attribute", "build", &capture, "-o", &pages]);
+    assert!(summary.starts_with("3,000 packets with ") && summary.contains(" of payload in 1 page, "), "{summary}");
 
     let value = json(&["attribute", "query", &pages, "--text", EXCERPT, "--json"]);
     let found = value["found"].as_array().unwrap();
@@ -133,8 +133,8 @@ fn an_excerpt_too_short_to_tell_is_never_reported_as_absent() {
     assert_eq!(verdict(&never[..94]), ("too_short".to_owned(), 3));
     assert_eq!(verdict(&never[..95]), ("not_found".to_owned(), 1));
     let output = lab(&["attribute", "query", &pages, "--text", "brief"]);
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(told, "too short to tell: 5 bytes not found in 1 page; it takes 95 bytes to tell\n");
+    let summary = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(summary, "too short to tell: 5 bytes not found in 1 page; it takes 95 bytes to tell\n");
 }
 
 #[test]
@@ -168,10 +168,13 @@ fn mail_is_recorded_in_pages_of_a_day_with_the_default_disk() {
     let date = "Received: by mx.example.org; Tue, 14 Nov 2023 22:13:20 +0000";
     folder.write("1.eml", format!("{date}\nFrom: a@bad.example\nTo: b@example.org\n\n{EXCERPT}\n"));
     let (mail, pages) = (path(&folder, "1.eml"), path(&folder, "pages"));
-    let told = printed(&["attribute", "build", "--mail", &mail, "-o", &pages, "--page-minutes", "1440"]);
-    assert!(told.starts_with("1 message with ") && told.contains(" in 1 page, "), "{told}");
+    let summary = printed(&["attribute", "build", "--mail", &mail, "-o", &pages, "--page", "1d"]);
+    assert!(summary.starts_with("1 message with ") && summary.contains(" in 1 page, "), "{summary}");
     let text = printed(&["attribute", "query", &pages, "--text", EXCERPT]);
     assert!(text.starts_with("2023-11-14 00:00:00 to 23:59:59: all of it"), "{text}");
+    let (old, earlier) = (path(&folder, "old"), ["--page-minutes", "1440"]);
+    let summary = printed(&[&["attribute", "build", "--mail", &mail, "-o", &old], &earlier[..]].concat());
+    assert!(summary.contains(" in 1 page, "), "{summary}");
 }
 
 #[test]
@@ -188,10 +191,10 @@ fn no_more_than_chance_shows_is_not_found_and_told_as_doubt() {
     let query = |text: &str, more: &[&str]| lab(&[&["attribute", "query", &pages, "--text", text], more].concat());
     let never = &EXCERPT[..64];
     let output = query(never, &[]);
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(3), "{told}");
+    let summary = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{summary}");
     let end = "too short to tell: 64 bytes not found in 1 page, 1 of them in doubt; it takes 95 bytes to tell\n";
-    assert!(told.contains(": in doubt: ") && told.ends_with(end), "{told}");
+    assert!(summary.contains(": in doubt: ") && summary.ends_with(end), "{summary}");
     let output = query(never, &["--json"]);
     let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let lengths = ["found", "doubtful"].map(|name| value[name].as_array().unwrap().len());
@@ -289,11 +292,11 @@ fn info_tells_what_was_recorded() {
     let (folder, _) = with_capture();
     let (capture, pages) = (path(&folder, "capture"), path(&folder, "pages"));
     let built = json(&["attribute", "build", &capture, "-o", &pages, "--json"]);
-    let told = json(&["attribute", "info", &pages, "--json"]);
+    let summary = json(&["attribute", "info", &pages, "--json"]);
     for name in ["payloads", "payload_bytes", "short_payloads", "unlisted_payloads", "pages"] {
-        assert_eq!(told[name], built[name], "{name}");
+        assert_eq!(summary[name], built[name], "{name}");
     }
-    assert!(told["payload_digest_rate_max"].as_f64().unwrap() <= 0.01, "{told}");
+    assert!(summary["payload_digest_rate_max"].as_f64().unwrap() <= 0.01, "{summary}");
     let text = printed(&["attribute", "info", &pages]);
     assert!(text.contains("when                   2023-11-14 22:10:00 to 22:19:59\n"), "{text}");
 }
@@ -305,9 +308,9 @@ fn a_broken_capture_is_recorded_as_far_as_it_goes_and_told() {
     folder.write("cut", &whole[..whole.len() - 5]);
     let pages = path(&folder, "pages");
     let output = lab(&["attribute", "build", &path(&folder, "cut"), "-o", &pages]);
-    let (told, complaint) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    let (summary, complaint) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert_eq!(output.status.code(), Some(2));
-    assert!(told.starts_with("2,999 packets with "), "{told}");
+    assert!(summary.starts_with("2,999 packets with "), "{summary}");
     assert!(complaint.contains("cut: truncated: the part at byte "), "{complaint}");
     printed(&["attribute", "query", &pages, "--text", EXCERPT]);
 }
@@ -348,8 +351,11 @@ fn packets_that_the_capture_cut_are_told() {
     let length = u32::from_le_bytes(capture[36..40].try_into().unwrap());
     capture[36..40].copy_from_slice(&(length + 100).to_le_bytes());
     folder.write("cut", capture);
-    let told = printed(&["attribute", "build", &path(&folder, "cut"), "-o", &path(&folder, "pages")]);
-    assert!(told.contains("\n1 packet truncated by the capture; only the captured part was recorded\n"), "{told}");
+    let summary = printed(&["attribute", "build", &path(&folder, "cut"), "-o", &path(&folder, "pages")]);
+    assert!(
+        summary.contains("\n1 packet truncated by the capture; only the captured part was recorded\n"),
+        "{summary}"
+    );
 }
 
 #[test]
@@ -358,8 +364,8 @@ fn mail_that_claims_to_be_of_the_far_future_is_left_out_and_told() {
     let body = "Nothing that anybody would look for, but long enough for a block.\n".repeat(3);
     folder.write("future.eml", format!("From: a@bad.example\nDate: Tue, 14 Nov 2500 22:13:20 +0000\n\n{body}"));
     let (mail, pages) = (path(&folder, "future.eml"), path(&folder, "pages"));
-    let told = printed(&["attribute", "build", "--mail", &mail, "-o", &pages]);
-    assert!(told.ends_with("1 message dated more than a day in the future, skipped\n"), "{told}");
+    let summary = printed(&["attribute", "build", "--mail", &mail, "-o", &pages]);
+    assert!(summary.ends_with("1 message dated more than a day in the future, skipped\n"), "{summary}");
 }
 
 #[test]

@@ -60,13 +60,13 @@ fn estimates_are_told_beside_exact_counts_with_their_error() {
     let traffic = Traffic { flows: 2000, packets: 100_000, payload_bytes: 0..=10, ..Traffic::default() };
     let truth = write(&folder, "traffic.pcap", &traffic);
     let file = path(&folder, "traffic.pcap");
-    let told = json(&["flows", "--json", "--exact", "--key", "five-tuple", "--top", "2000", "--seed", "1", &file]);
-    assert_eq!(told["packets"], 100_000);
+    let summary = json(&["flows", "--json", "--exact", "--key", "five-tuple", "--top", "2000", "--seed", "1", &file]);
+    assert_eq!(summary["packets"], 100_000);
     let expected: HashMap<String, u64> =
         (0..).zip(&truth.packets).map(|(rank, &n)| (describe(&traffic.flow(rank)), n)).collect();
-    let flows = told["flows"].as_array().unwrap();
+    let flows = summary["flows"].as_array().unwrap();
     let seen = truth.packets.iter().filter(|&&packets| packets > 0).count();
-    assert_eq!((flows.len(), told["exact"]["flows"].as_u64().unwrap() as usize), (seen, seen));
+    assert_eq!((flows.len(), summary["exact"]["flows"].as_u64().unwrap() as usize), (seen, seen));
     let mut covered = 0;
     for flow in flows {
         let packets = expected[flow["flow"].as_str().unwrap()];
@@ -76,10 +76,10 @@ fn estimates_are_told_beside_exact_counts_with_their_error() {
         assert!(bound("low") <= bound("estimate") && bound("estimate") <= bound("high"));
     }
     assert!(covered as f64 > 0.93 * seen as f64, "{covered} of {seen}");
-    let errors = told["exact"]["errors"].as_array().unwrap();
+    let errors = summary["exact"]["errors"].as_array().unwrap();
     assert_eq!(errors.iter().map(|band| band["flows"].as_u64().unwrap()).sum::<u64>(), seen as u64);
     assert!(errors.iter().all(|band| band["mean_error"].as_f64().unwrap() < 0.5), "{errors:?}");
-    let memory = &told["memory"];
+    let memory = &summary["memory"];
     let counted = memory["filter"].as_u64().unwrap() + memory["names"].as_u64().unwrap();
     assert!((40 << 20..=64 << 20).contains(&counted), "{memory}");
     assert!(peak_memory_bytes() < (64 << 20) + EXTRA_BYTES, "{} bytes", peak_memory_bytes());
@@ -115,17 +115,21 @@ fn flows_are_keyed_by_any_list_of_fields() {
     let folder = Folder::new();
     small(&folder);
     let file = path(&folder, "small.pcap");
-    let told = json(&["flows", "--json", "--exact", "--key", "source/8, destination-port", "--seed", "1", &file]);
-    assert_eq!(told["key"], "source/8,destination-port");
-    let flows: HashMap<_, _> =
-        told["flows"].as_array().unwrap().iter().map(|flow| (flow["flow"].as_str().unwrap(), &flow["exact"])).collect();
+    let summary = json(&["flows", "--json", "--exact", "--key", "source/8, destination-port", "--seed", "1", &file]);
+    assert_eq!(summary["key"], "source/8,destination-port");
+    let flows: HashMap<_, _> = summary["flows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|flow| (flow["flow"].as_str().unwrap(), &flow["exact"]))
+        .collect();
     // The three flows of the capture use port 25 or 53.
     let ports = (0..3).map(|rank| Traffic::default().flow(rank).ports.1);
     let packets =
         |port| ports.clone().zip([5, 2, 1]).filter(|&(to, _)| to == port).map(|(_, packets)| packets).sum::<u64>();
     let expected = [25, 53].map(|port| (port, packets(port)));
     for (port, packets) in expected.into_iter().filter(|&(_, packets)| packets > 0) {
-        assert_eq!(flows[format!("10.0.0.0/8 destination-port {port}").as_str()], packets, "{told}");
+        assert_eq!(flows[format!("10.0.0.0/8 destination-port {port}").as_str()], packets, "{summary}");
     }
     assert!(refused(&["flows", "--key", "colour", &file]).contains("unknown field"));
 }
@@ -157,13 +161,13 @@ fn counters_are_saved_merged_and_asked_later() {
         let packets = truth[flow["flow"].as_str().unwrap()] as f64;
         (flow["low"].as_f64().unwrap()..=flow["high"].as_f64().unwrap()).contains(&packets)
     };
-    let told = merged["flows"].as_array().unwrap();
-    let covered = told.iter().filter(|flow| is_covered(flow)).count();
-    assert!(covered * 10 > told.len() * 8, "{covered} of {}", told.len());
+    let summary = merged["flows"].as_array().unwrap();
+    let covered = summary.iter().filter(|flow| is_covered(flow)).count();
+    assert!(covered * 10 > summary.len() * 8, "{covered} of {}", summary.len());
     // Query one flow by the values of its fields.
-    let name = told[0]["flow"].as_str().unwrap();
+    let name = summary[0]["flow"].as_str().unwrap();
     let asked = json(&["flows", "--json", &both, "--flow", name]);
-    assert_eq!(asked["flows"], Value::Array(vec![told[0].clone()]));
+    assert_eq!(asked["flows"], Value::Array(vec![summary[0].clone()]));
     // If a file and a capture are given, the packets of the capture are added to the counts of the file.
     assert_eq!(flows(&[&one, &file("tuesday.pcap")])["packets"], 40_000);
 }
@@ -201,10 +205,10 @@ fn every_key_makes_flows_of_its_own() {
         ("source", "10.0.0.0"),
         ("destination", "10.0.0."),
     ] {
-        let told = json(&["flows", "--json", "--key", key, "--top", "1", &path(&folder, "small.pcap")]);
-        let flow = told["flows"][0]["flow"].as_str().unwrap().to_owned();
+        let summary = json(&["flows", "--json", "--key", key, "--top", "1", &path(&folder, "small.pcap")]);
+        let flow = summary["flows"][0]["flow"].as_str().unwrap().to_owned();
         assert!(flow.starts_with(first), "{key}: {flow}");
-        assert_eq!(told["left_out"], serde_json::json!({ "not IP": 1 }));
+        assert_eq!(summary["left_out"], serde_json::json!({ "not IP": 1 }));
     }
 }
 
@@ -213,8 +217,8 @@ fn captures_come_from_standard_input_and_from_directories() {
     let folder = Folder::new();
     small(&folder);
     let output = run_with(&["--json", "-"], folder.read("small.pcap"));
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((told["packets"].as_u64(), output.status.code()), (Some(8), Some(0)));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((summary["packets"].as_u64(), output.status.code()), (Some(8), Some(0)));
     folder.copy("small.pcap", "again.pcap");
     assert_eq!(json(&["flows", "--json", &path(&folder, "")])["packets"], 16);
     assert!(refused(&["flows", "-", "-"]).contains("- is given twice"));
@@ -238,10 +242,10 @@ fn what_cannot_be_read_is_told_and_the_rest_is_counted() {
         ("missing", 0, "missing: No such file or directory (os error 2)\n"),
     ] {
         let output = lab(&["flows", "--json", &path(&folder, name)]);
-        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
         let line = String::from_utf8(output.stderr).unwrap();
         assert!(line.starts_with("bruit-lab: ") && line.ends_with(complaint), "{line}");
-        assert_eq!((output.status.code(), told["packets"].as_u64()), (Some(2), Some(packets)), "{name}");
+        assert_eq!((output.status.code(), summary["packets"].as_u64()), (Some(2), Some(packets)), "{name}");
     }
 }
 
@@ -253,9 +257,9 @@ fn messages_are_counted_by_sender() {
         mbox.push_str(&format!("From x Thu Jan  1 00:00:00 1970\nFrom: {from}\nSubject: hello\n\nbody\n\n"));
     }
     folder.write("mbox", mbox);
-    let told = json(&["flows", "--json", "--exact", "--key", "sender", &path(&folder, "mbox")]);
-    assert_eq!((told["messages"].as_u64(), &told["left_out"]), (Some(3), &serde_json::json!({ "no sender": 1 })));
-    let exact: HashMap<&str, u64> = told["flows"]
+    let summary = json(&["flows", "--json", "--exact", "--key", "sender", &path(&folder, "mbox")]);
+    assert_eq!((summary["messages"].as_u64(), &summary["left_out"]), (Some(3), &serde_json::json!({ "no sender": 1 })));
+    let exact: HashMap<&str, u64> = summary["flows"]
         .as_array()
         .unwrap()
         .iter()
@@ -306,8 +310,8 @@ fn a_pipe_that_is_ended_by_ctrl_c_is_told() {
     nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGINT).unwrap();
     let output = child.wait_with_output().unwrap();
     drop(stdin);
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((output.status.code(), &told["packets"]), (Some(0), &8.into()), "{told}");
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &summary["packets"]), (Some(0), &8.into()), "{summary}");
 }
 
 #[test]

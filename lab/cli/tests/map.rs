@@ -143,8 +143,8 @@ fn a_file_without_keys_makes_a_map_of_every_kind() {
 fn an_output_that_may_not_be_replaced_is_refused_before_anything_is_read() {
     let (folder, _) = small(&[]);
     // The input contains a line that would be rejected if it were read.
-    let told = refused(&folder, &["build", "-", "-o", "flags.map"], b"\t3\n");
-    assert_eq!(told, "bruit-lab: flags.map: file exists; use --force to replace it\n");
+    let summary = refused(&folder, &["build", "-", "-o", "flags.map"], b"\t3\n");
+    assert_eq!(summary, "bruit-lab: flags.map: file exists; use --force to replace it\n");
 }
 
 #[test]
@@ -191,22 +191,22 @@ fn what_is_wrong_is_told_in_one_line() {
         (b"a\tx\n", "line 1: expected a whole number from 0 to 4294967295 after the last tab"),
         (b"\n\t3\n", "line 2: no key before the tab"),
     ] {
-        let told = refused(&folder, &build, input);
-        assert!(told.ends_with(&format!(": {line}\n")), "{told}");
+        let summary = refused(&folder, &build, input);
+        assert!(summary.ends_with(&format!(": {line}\n")), "{summary}");
     }
-    let told = refused(&folder, &["build", "-", "-o", "new", "--mutable"], b"a\nb\n");
-    assert!(told.contains("keys have no values"), "{told}");
-    let told = refused(&folder, &["build", "flags", "-o", "new", "--value-bits", "5"], b"");
-    assert_eq!(told, "bruit-lab: flags: line 33: the value 32 does not fit in 5 bits\n");
+    let summary = refused(&folder, &["build", "-", "-o", "new", "--mutable"], b"a\nb\n");
+    assert!(summary.contains("keys have no values"), "{summary}");
+    let summary = refused(&folder, &["build", "flags", "-o", "new", "--value-bits", "5"], b"");
+    assert_eq!(summary, "bruit-lab: flags: line 33: the value 32 does not fit in 5 bits\n");
     folder.write("unsure", "a\t1\n\nb\t2\na\t1\nb\t2\na\t3\n");
-    let told = refused(&folder, &["build", "unsure", "-o", "new"], b"");
-    assert_eq!(told, "bruit-lab: unsure: line 6: the key 'a' has the value 3 here, but 1 in line 1\n");
-    let told = refused(&folder, &["build", "flags", "-o", "new", "--false-positives", "1e-10"], b"");
-    assert!(told.contains("the false-positive rate must be between 2^-32 (2.33e-10) and 1, not 1e-10"), "{told}");
-    let told = refused(&folder, &["get", "flags.map", "-", "key 1", "-"], b"");
-    assert_eq!(told, "bruit-lab: standard input can be read only once, but - is given twice\n");
-    let told = refused(&folder, &["build", "flags", "-o", "flags.map"], b"");
-    assert_eq!(told, "bruit-lab: flags.map: file exists; use --force to replace it\n");
+    let summary = refused(&folder, &["build", "unsure", "-o", "new"], b"");
+    assert_eq!(summary, "bruit-lab: unsure: line 6: the key 'a' has the value 3 here, but 1 in line 1\n");
+    let summary = refused(&folder, &["build", "flags", "-o", "new", "--false-positives", "1e-10"], b"");
+    assert!(summary.contains("the false-positive rate must be between 2^-32 (2.33e-10) and 1, not 1e-10"), "{summary}");
+    let summary = refused(&folder, &["get", "flags.map", "-", "key 1", "-"], b"");
+    assert_eq!(summary, "bruit-lab: standard input can be read only once, but - is given twice\n");
+    let summary = refused(&folder, &["build", "flags", "-o", "flags.map"], b"");
+    assert_eq!(summary, "bruit-lab: flags.map: file exists; use --force to replace it\n");
     assert_eq!(refused(&folder, &["get", "flags", "a"], b""), "bruit-lab: flags: not a map file\n");
     assert!(!folder.names().contains(&"new".to_owned()));
 

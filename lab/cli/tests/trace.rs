@@ -162,8 +162,8 @@ fn a_fragment_is_reported_as_not_traceable_and_its_path_is_never_closed() {
     let output = trace(&folder, "query --topology net.toml --packet edge-3.pcap --frame 2 --at edge-2");
     assert_eq!(output.status.code(), Some(1), "the answer for a whole packet is certain: {output:?}");
     // Recording prints how many fragments there were.
-    let told = printed(&folder, "record edge-1.pcap --as edge-1 -o again");
-    assert!(told.ends_with("1 packet not traceable to the origin (1 fragment)\n"), "{told}");
+    let summary = printed(&folder, "record edge-1.pcap --as edge-1 -o again");
+    assert!(summary.ends_with("1 packet not traceable to the origin (1 fragment)\n"), "{summary}");
     let value: Value =
         serde_json::from_str(&printed(&folder, "record edge-1.pcap --as edge-1 -o json --json")).unwrap();
     assert_eq!(value["untrusted"], serde_json::json!({ "fragment": 1 }));

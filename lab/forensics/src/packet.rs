@@ -48,7 +48,7 @@ pub struct Packet<'a> {
     pub ip_payload_bytes: usize,
     /// Bytes after the TCP or UDP header. For other protocols, the same as `ip_payload`.
     pub payload: &'a [u8],
-    /// Whether this is a whole packet or a fragment.
+    /// Distinguishes whole packets from fragments.
     pub fragment: Fragment,
     /// Fields of the IPv6 fragment header, if there is one. (The fragment fields of IPv4 are in `header`.)
     pub ipv6_fragment: Option<Ipv6Fragment>,

@@ -25,7 +25,7 @@ use crate::{Counts, Moments, blocks};
 /// Number of keys in each of the paper's rounds.
 pub const KEYS: usize = 10_000;
 
-/// How often errors are counted during the insertions, in experiments 1 and 3.
+/// Number of times that errors are counted during the insertions, in experiments 1 and 3.
 const CHECKPOINTS: usize = 20;
 
 /// Number of rounds per block. Merging 156 histograms takes time, so results are merged only once per block.
@@ -40,7 +40,7 @@ pub struct StudyOptions {
     pub rounds: u64,
     /// Seed of all random choices.
     pub seed: u64,
-    /// How the counts of the keys are drawn.
+    /// Distribution of the counts of the keys.
     pub counts: CountDraws,
     /// Hash family that computes positions.
     pub family: Family,

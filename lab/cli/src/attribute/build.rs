@@ -21,6 +21,9 @@ use bruit_console::quantity::{counted, human_bytes, parse_bytes, parse_rate};
 
 const SECONDS_PER_MINUTE: u64 = 60;
 
+/// Maximum length of a page in minutes: a year.
+const PAGE_MINUTES_MAX: u64 = 527_040;
+
 /// Default of `--bytes-per-hour` for packets. The default for mail is lower, because there is less mail and its pages
 /// often cover a whole day. The default `--disk` has room for ten such days.
 const PACKETS_BYTES_PER_HOUR: u64 = 64 << 20;
@@ -50,9 +53,13 @@ pub(super) struct AttributeBuildArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     bytes_per_hour: Option<u64>,
 
-    /// Length of a page in minutes
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=527_040))]
-    page_minutes: u64,
+    /// Length of a page in minutes, hours or days, such as 10m, 24h or 1d
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_page_minutes)]
+    page: u64,
+
+    /// Earlier name of --page, in minutes
+    #[arg(long, hide = true, value_name = "N", conflicts_with = "page", value_parser = clap::value_parser!(u64).range(1..=PAGE_MINUTES_MAX))]
+    page_minutes: Option<u64>,
 
     /// False-positive rate of a digest; higher if a size limit is reached
     #[arg(long, value_name = "RATE", default_value = "0.01", value_parser = parse_rate)]
@@ -109,12 +116,12 @@ impl Build {
         let settings = Settings {
             shape,
             bytes_per_hour: arguments.bytes_per_hour(),
-            page_seconds: arguments.page_minutes * SECONDS_PER_MINUTE,
+            page_seconds: arguments.page_minutes.unwrap_or(arguments.page) * SECONDS_PER_MINUTE,
             false_positive_rate: arguments.false_positive_rate,
         };
         let settings = settings.checked().map_err(bad_input)?;
         let room = Pages::ensure_room(settings.page_share_bytes(), arguments.disk);
-        room.map_err(|error| bad_input(format!("--disk: {error} (--bytes-per-hour, --page-minutes)")))?;
+        room.map_err(|error| bad_input(format!("--disk: {error} (--bytes-per-hour, --page)")))?;
         let keys =
             page_keys().map_err(|error| Failure::Other(anyhow::anyhow!("failed to get random bytes: {error}")))?;
         let pages = Pages::create_or_open(&arguments.output, KIND, arguments.disk).map_err(bad_input)?;
@@ -200,8 +207,8 @@ impl Build {
             (unlisted, "payload", "can be found but not attributed: the table of address pairs is full".to_owned()),
             (removed, "older page", "deleted to free space".to_owned()),
         ];
-        let told = lines.iter().filter(|(count, ..)| *count > 0);
-        told.map(|(count, what, why)| format!("{} {why}", counted(*count, what))).collect()
+        let rows = lines.iter().filter(|(count, ..)| *count > 0);
+        rows.map(|(count, what, why)| format!("{} {why}", counted(*count, what))).collect()
     }
 
     fn json(&self) -> serde_json::Value {
@@ -244,4 +251,34 @@ fn summary_line(summary: &Summary, taken: &str) -> String {
     let pages = counted(summary.pages.len() as u64, "page");
     let disk = human_bytes(summary.pages.iter().map(|page| page.bytes).sum());
     format!("{taken} with {} of payload in {pages}, {disk}", human_bytes(summary.counts.bytes))
+}
+
+/// Parses the length of a page into minutes.
+fn parse_page_minutes(text: &str) -> Result<u64, String> {
+    let unit_at = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let minutes = match unit {
+        "m" | "min" => 1,
+        "h" => 60,
+        "d" => 24 * 60,
+        _ => return Err("expected minutes, hours or days, such as 10m, 24h or 1d".into()),
+    };
+    let total = number.parse::<u64>().ok().and_then(|number| number.checked_mul(minutes));
+    total
+        .filter(|total| (1..=PAGE_MINUTES_MAX).contains(total))
+        .ok_or_else(|| "it must be at least 1m and at most 366d".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_given_in_minutes_hours_or_days() {
+        let pages = ["1m", "10min", "24h", "366d"].map(|text| parse_page_minutes(text).unwrap());
+        assert_eq!(pages, [1, 10, 1_440, PAGE_MINUTES_MAX]);
+        for refused in ["", "10", "10s", "0m", "367d", "-1m", "1.5h", "m", "99999999999999999999d"] {
+            assert!(parse_page_minutes(refused).is_err(), "{refused}");
+        }
+    }
 }

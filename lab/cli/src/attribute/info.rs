@@ -28,7 +28,7 @@ pub(super) struct AttributeInfoArgs {
 
 /// Totals over all pages.
 #[derive(Debug, Default)]
-struct Totals {
+struct AttributeTotals {
     payloads: u64,
     short: u64,
     bytes: u64,
@@ -38,7 +38,7 @@ struct Totals {
     payload_rate_max: f64,
 }
 
-impl Totals {
+impl AttributeTotals {
     fn add(&mut self, page: &Page) {
         let counts = page.counts();
         self.payloads += counts.payloads;
@@ -53,7 +53,7 @@ impl Totals {
 
 pub(super) fn run(arguments: &AttributeInfoArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let pages = Pages::open(&arguments.folder, KIND).map_err(bad_input)?;
-    let mut totals = Totals::default();
+    let mut totals = AttributeTotals::default();
     let read = for_each_page(&pages, Span::ALL, |page, _| {
         totals.add(page);
         Ok(Outcome::Done)
@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &AttributeInfoArgs, output: &mut impl Write) -> Res
     Ok(if read.faults > 0 { ExitCode::from(FAULTS) } else { ExitCode::SUCCESS })
 }
 
-fn totals_json(totals: &Totals, pages: &Pages, unread: u64) -> Value {
+fn totals_json(totals: &AttributeTotals, pages: &Pages, unread: u64) -> Value {
     let all = whole_span(pages.list());
     json!({
         "pages": pages.list().len(),
@@ -84,7 +84,7 @@ fn totals_json(totals: &Totals, pages: &Pages, unread: u64) -> Value {
     })
 }
 
-fn print(totals: &Totals, pages: &Pages, unread: u64, output: &mut impl Write) -> io::Result<()> {
+fn print(totals: &AttributeTotals, pages: &Pages, unread: u64, output: &mut impl Write) -> io::Result<()> {
     let count = grouped(pages.list().len() as u64);
     let count = if unread > 0 { format!("{count}, {} not read", grouped(unread)) } else { count };
     let rows = [

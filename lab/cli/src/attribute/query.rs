@@ -90,21 +90,21 @@ pub(super) fn run(arguments: &AttributeQueryArgs, output: &mut impl Write) -> Re
     let opened = arguments.folders.iter().map(open).collect::<Result<Vec<_>, Failure>>()?;
     let folders: Vec<_> = arguments.folders.iter().zip(&opened).collect();
     let question = Question::new(&excerpt, folders.iter().map(|(_, pages)| pages.within(window).count()).sum());
-    let mut told = SearchResult { excerpt_bytes: excerpt.len(), ..SearchResult::default() };
+    let mut result = SearchResult { excerpt_bytes: excerpt.len(), ..SearchResult::default() };
     for (folder, pages) in &folders {
         let named = (folders.len() > 1).then_some(folder.as_path());
-        told.ask(pages, window, &question, named, if arguments.json { None } else { Some(&mut *output) })?;
+        result.ask(pages, window, &question, named, if arguments.json { None } else { Some(&mut *output) })?;
     }
-    let has_faults = told.refuse()?;
+    let has_faults = result.refuse()?;
     if arguments.json {
-        writeln!(output, "{:#}", told.json())?;
-    } else if !told.is_found() {
-        writeln!(output, "{}", told.not_found())?;
-    } else if !told.is_long_enough() {
-        let needs = told.bytes_to_tell;
+        writeln!(output, "{:#}", result.json())?;
+    } else if !result.is_found() {
+        writeln!(output, "{}", result.not_found())?;
+    } else if !result.is_long_enough() {
+        let needs = result.bytes_to_tell;
         writeln!(output, "the excerpt is shorter than {needs} bytes: others may have carried it without being found")?;
     }
-    Ok(ExitCode::from(if has_faults { FAULTS } else { told.exit_code() }))
+    Ok(ExitCode::from(if has_faults { FAULTS } else { result.exit_code() }))
 }
 
 /// Answers of the pages.

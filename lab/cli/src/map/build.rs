@@ -101,8 +101,11 @@ fn make(arguments: &MapBuildArgs, lines: Lines, bits: MapBits, key: &Fingerprint
     };
     map.map_err(|error| match error {
         BuildError::Conflict { key: fingerprint, .. } if lines.is_file => {
-            let told = find_conflict(&arguments.file, key, fingerprint);
-            told.map_or_else(|failure| failure, |told| bad_file(&lines.name, told.unwrap_or_else(|| error.to_string())))
+            let conflict = find_conflict(&arguments.file, key, fingerprint);
+            conflict.map_or_else(
+                |failure| failure,
+                |conflict| bad_file(&lines.name, conflict.unwrap_or_else(|| error.to_string())),
+            )
         }
         error => bad_file(&lines.name, error),
     })

@@ -31,8 +31,13 @@ pub(super) struct MapGetArgs {
 pub(super) fn run(arguments: &MapGetArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     ensure_one_standard(arguments.keys.iter().map(Path::new))?;
     let (file, key) = read(&arguments.map)?;
-    let mut answers =
-        Answers { map: &file.map, json: arguments.json, values: Vec::new(), found: 0, output: BufWriter::new(output) };
+    let mut answers = MapAnswers {
+        map: &file.map,
+        json: arguments.json,
+        values: Vec::new(),
+        found: 0,
+        output: BufWriter::new(output),
+    };
     for name in &arguments.keys {
         match name.as_str() {
             "-" => answer_lines(&mut answers, &key)?,
@@ -43,12 +48,12 @@ pub(super) fn run(arguments: &MapGetArgs, output: &mut impl Write) -> Result<Exi
     Ok(if answers.found > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn answer_lines(answers: &mut Answers<'_, impl Write>, key: &FingerprintKey) -> Result<(), Failure> {
+fn answer_lines(answers: &mut MapAnswers<'_, impl Write>, key: &FingerprintKey) -> Result<(), Failure> {
     let lines = KeyFiles::of(vec![Path::new("-").to_owned()]);
     lines.for_each_batch(key, true, |batch| answers.print(batch.keys(), batch.fingerprints())).map(drop)
 }
 
-struct Answers<'a, W: Write> {
+struct MapAnswers<'a, W: Write> {
     map: &'a StoredMap,
     json: bool,
     values: Vec<Option<u32>>,
@@ -56,7 +61,7 @@ struct Answers<'a, W: Write> {
     output: BufWriter<W>,
 }
 
-impl<W: Write> Answers<'_, W> {
+impl<W: Write> MapAnswers<'_, W> {
     fn print<'k>(
         &mut self,
         names: impl Iterator<Item = &'k [u8]>,

@@ -29,7 +29,7 @@ pub(super) struct TraceInfoArgs {
 
 /// Totals over all pages.
 #[derive(Debug, Default)]
-struct Totals {
+struct TraceTotals {
     names: BTreeSet<String>,
     pages: u64,
     items: u64,
@@ -44,7 +44,7 @@ pub(super) fn run(arguments: &TraceInfoArgs, output: &mut impl Write) -> Result<
     let kind = kind_of(folder, &Subject::ALL.map(Subject::kind)).map_err(bad_input)?;
     let what = if kind == Subject::Packets.kind() { "packets" } else { "messages" };
     let pages = Pages::open(folder, kind).map_err(bad_input)?;
-    let totals = Totals::of(&pages);
+    let totals = TraceTotals::of(&pages);
     if arguments.json {
         writeln!(output, "{:#}", totals.json(what, pages.bytes()))?;
     } else {
@@ -55,7 +55,7 @@ pub(super) fn run(arguments: &TraceInfoArgs, output: &mut impl Write) -> Result<
     Ok(if totals.faults.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAULTS) })
 }
 
-impl Totals {
+impl TraceTotals {
     /// Returns the totals of all readable pages.
     fn of(pages: &Pages) -> Self {
         let mut totals = Self::default();

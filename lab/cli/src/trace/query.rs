@@ -107,9 +107,9 @@ pub(super) fn run(arguments: &TraceQueryArgs, output: &mut impl Write) -> Result
     let answers = match &arguments.at {
         Some(name) => {
             let start = topology.place(name).ok_or_else(|| bad_input(format!("the topology has no router {name}")))?;
-            Answers::Walk(trace(&topology, start, &question).map_err(bad_input)?)
+            TraceAnswers::Walk(trace(&topology, start, &question).map_err(bad_input)?)
         }
-        None => Answers::All(find(&topology, &question).map_err(bad_input)?),
+        None => TraceAnswers::All(find(&topology, &question).map_err(bad_input)?),
     };
     if arguments.json {
         let value = print::json(answers.hops(), answers.doubtful(), &topology, &question, answers.trace());
@@ -129,12 +129,12 @@ pub(super) fn run(arguments: &TraceQueryArgs, output: &mut impl Write) -> Result
 }
 
 /// Answers of the routers along a path, or of all servers.
-enum Answers {
+enum TraceAnswers {
     Walk(Trace),
     All(Vec<Hop>),
 }
 
-impl Answers {
+impl TraceAnswers {
     fn hops(&self) -> &[Hop] {
         match self {
             Self::Walk(trace) => &trace.hops,

@@ -227,8 +227,8 @@ fn a_frame_past_the_bound_is_refused_before_it_is_read() {
     let mut pcap = Order::Little.pcap(0xa1b2_c3d4, 65535, 1);
     [1, 1, FRAME_BYTES_MAX as u32 + 1, 9].iter().for_each(|&number| Order::Little.put(&mut pcap, number));
     let error = read_all(&pcap[..]).1.unwrap();
-    let told = "the frame at byte 24 is 262145 bytes long, over the limit of 262144";
-    assert_eq!(error.to_string(), told);
+    let message = "the frame at byte 24 is 262145 bytes long, over the limit of 262144";
+    assert_eq!(error.to_string(), message);
 
     let order = Order::Little;
     let long = order.enhanced(0, 1, &vec![0; FRAME_BYTES_MAX + 1], FRAME_BYTES_MAX as u32 + 1);

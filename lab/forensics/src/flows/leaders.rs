@@ -265,8 +265,8 @@ mod tests {
         }
         assert_eq!(leaders.len(), 50);
         for (flow, packets) in (0..).zip(truth) {
-            let told = of(&leaders, flow).expect("every large flow is in the list");
-            assert!(told.abs_diff(packets) < packets / 4, "{told}, expected about {packets}");
+            let estimate = of(&leaders, flow).expect("every large flow is in the list");
+            assert!(estimate.abs_diff(packets) < packets / 4, "{estimate}, expected about {packets}");
         }
     }
 
