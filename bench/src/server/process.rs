@@ -18,7 +18,7 @@ const STOPPING: Duration = Duration::from_secs(20);
 const STOPPING_STEP: Duration = Duration::from_millis(10);
 
 /// The assignment of processors. The benchmark runs on the first, servers run on the last, so that they do not compete.
-/// When the assignment is dropped, the benchmark may use all processors again.
+/// The benchmark may use all processors again once the assignment is dropped.
 pub(crate) struct Processors {
     all: CpuSet,
     servers: CpuSet,

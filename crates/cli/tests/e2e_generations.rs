@@ -37,10 +37,10 @@ fn exchange_over_a_broker_outlives_generations_and_peers_are_told_right() {
     let brokers = Brokers::start(1);
     let folders: Vec<Folder> = (0..NODES).map(|_| Folder::new()).collect();
     let mut nodes = start_nodes(&folders, &brokers);
-    let mut told: Vec<(u64, u64)> = Vec::new();
+    let mut reports: Vec<(u64, u64)> = Vec::new();
     for _ in 0..GENERATIONS {
-        report_to_all(&nodes, &mut told);
-        assert_everywhere(&nodes, &told);
+        report_to_all(&nodes, &mut reports);
+        assert_everywhere(&nodes, &reports);
         assert_up_to_date(&nodes);
         wait_for_next_epoch();
     }
@@ -49,13 +49,13 @@ fn exchange_over_a_broker_outlives_generations_and_peers_are_told_right() {
     let mut away = nodes.pop().unwrap();
     away.kill();
     for _ in 0..2 {
-        report_to_all(&nodes, &mut told);
-        assert_everywhere(&nodes, &told);
+        report_to_all(&nodes, &mut reports);
+        assert_everywhere(&nodes, &reports);
         wait_for_next_epoch();
     }
     nodes.push(away.restart());
-    report_to_all(&nodes, &mut told);
-    assert_everywhere(&nodes, &told);
+    report_to_all(&nodes, &mut reports);
+    assert_everywhere(&nodes, &reports);
     assert_up_to_date(&nodes);
 
     // The broker still has the heads of the node that is gone for good, but these no longer change.
@@ -109,14 +109,14 @@ fn client(node: &Server) -> Client {
     Client::new(&node.url(), None, PATIENCE).unwrap()
 }
 
-/// Reports a different signature to each node, and adds its epoch and number to `told`.
-fn report_to_all(nodes: &[Server], told: &mut Vec<(u64, u64)>) {
+/// Reports a different signature to each node, and adds its epoch and number to `reports`.
+fn report_to_all(nodes: &[Server], reports: &mut Vec<(u64, u64)>) {
     for node in nodes {
-        let (epoch, number) = (now().epoch(EPOCH), told.len() as u64);
+        let (epoch, number) = (now().epoch(EPOCH), reports.len() as u64);
         until("a report is accepted", SOON, nodes, || {
             client(node).report(&subject(&[number])).is_ok_and(|claimed| claimed.accepted == 1)
         });
-        told.push((epoch, number));
+        reports.push((epoch, number));
     }
 }
 
@@ -130,10 +130,10 @@ fn subject(numbers: &[u64]) -> Subject {
 }
 
 /// Asserts that every node counts every report of the last [`SURELY_LIVE`] generations once.
-fn assert_everywhere(nodes: &[Server], told: &[(u64, u64)]) {
+fn assert_everywhere(nodes: &[Server], reports: &[(u64, u64)]) {
     until("every report is on every node", SOON, nodes, || {
         let oldest = now().epoch(EPOCH) - SURELY_LIVE;
-        let live: Vec<u64> = told.iter().filter(|(epoch, _)| *epoch >= oldest).map(|(_, number)| *number).collect();
+        let live: Vec<u64> = reports.iter().filter(|(epoch, _)| *epoch >= oldest).map(|(_, number)| *number).collect();
         nodes.iter().all(|node| {
             let checked = client(node).check(&subject(&live)).unwrap();
             checked.signatures.iter().all(|signature| signature.report_count == 1)

@@ -113,8 +113,8 @@ fn folder_realm(folder: &Folder, text: &str, realm: &std::path::Path) {
 }
 
 fn realm_id(folder: &Folder) -> String {
-    let told = json(&["store", "inspect", "--json", folder.path("data").to_str().unwrap()]);
-    told["clearinghouse"]["realm"].as_str().unwrap().to_owned()
+    let report = json(&["store", "inspect", "--json", folder.path("data").to_str().unwrap()]);
+    report["clearinghouse"]["realm"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -124,12 +124,12 @@ fn resize_tells_what_it_would_do_and_does_it_on_a_store_that_is_not_in_use() {
     tell("report", &server, MESSAGES[0], 0);
     let data = folder.path("data");
     let data = data.to_str().unwrap();
-    let told = printed(&["store", "resize", data, "--memory", "64MiB", "--dry-run"]);
-    assert!(told.starts_with("the memory budget would change from 16.0 MiB to 64.0 MiB\n"), "{told}");
-    assert!(told.contains("listed signatures: ") && told.contains("4 times as many"), "{told}");
-    let told = json(&["store", "resize", data, "--memory", "30MiB", "--dry-run", "--json"]);
-    let listed = &told["structures"][0];
-    assert_eq!((&told["done"], &listed["lines_now"]), (&false.into(), &listed["lines_then"]));
+    let report = printed(&["store", "resize", data, "--memory", "64MiB", "--dry-run"]);
+    assert!(report.starts_with("the memory budget would change from 16.0 MiB to 64.0 MiB\n"), "{report}");
+    assert!(report.contains("listed signatures: ") && report.contains("4 times as many"), "{report}");
+    let report = json(&["store", "resize", data, "--memory", "30MiB", "--dry-run", "--json"]);
+    let listed = &report["structures"][0];
+    assert_eq!((&report["done"], &listed["lines_now"]), (&false.into(), &listed["lines_then"]));
     assert_eq!(listed["capacity_now"], listed["capacity_then"]);
     // The server is still running.
     refused(&["store", "resize", data, "--memory", "64MiB"]);
@@ -140,8 +140,8 @@ fn resize_tells_what_it_would_do_and_does_it_on_a_store_that_is_not_in_use() {
     assert!(line.contains("do not fit"), "{line}");
     refused(&["store", "resize", data, "--memory", "1MiB"]);
     refused(&["store", "resize", folder.path("nowhere").to_str().unwrap(), "--memory", "64MiB"]);
-    let told = json(&["store", "resize", data, "--memory", "64MiB", "--json"]);
-    assert_eq!((&told["done"], &told["to_bytes"]), (&true.into(), &(64_u64 << 20).into()));
+    let report = json(&["store", "resize", data, "--memory", "64MiB", "--json"]);
+    assert_eq!((&report["done"], &report["to_bytes"]), (&true.into(), &(64_u64 << 20).into()));
     assert_eq!(budget(&folder), 64 << 20);
     set_memory(&folder, "16MiB", "64MiB");
     let server = server.restart();

@@ -1,4 +1,4 @@
-//! What the milter signs is what Postfix delivers, and many sessions at once work.
+//! The milter signs the bytes that Postfix delivers, and serves many sessions at once.
 
 #![allow(clippy::print_stdout, reason = "a test lists the differences between signatures")]
 

@@ -73,7 +73,7 @@ fn check(server: &Server, replica: &str, name: &str, more: &[&str]) -> (Answer, 
     (answer, trace.lines().filter(is_call).map(str::to_owned).collect())
 }
 
-fn told(answer: &Answer) -> Value {
+fn json_of(answer: &Answer) -> Value {
     serde_json::from_str(&answer.text).unwrap_or_else(|error| panic!("{error}: {answer:?}"))
 }
 
@@ -88,20 +88,20 @@ fn misses_ask_nobody_and_hits_ask_the_server() {
     let (answer, calls) = check(&server, &replica, OTHER, &[]);
     let answer = answer.expect(1, &server);
     assert_eq!(calls, Vec::<String>::new(), "there must be no network call");
-    let miss = told(&answer);
+    let miss = json_of(&answer);
     assert_eq!((&miss["verdict"], &miss["reason"]), (&"unknown".into(), &"not_in_replica".into()));
     assert_eq!(miss["replica"]["asked_server"], false);
     assert!(miss["replica"]["age_seconds"].as_u64().unwrap() < 600, "{miss}");
 
     let (answer, calls) = check(&server, &replica, SPAM, &[]);
-    let hit = told(&answer.expect(0, &server));
+    let hit = json_of(&answer.expect(0, &server));
     assert_eq!((&hit["verdict"], &hit["replica"]["is_hit"]), (&"spam".into(), &true.into()));
     assert!(calls.iter().any(|call| call.contains("connect(")), "{calls:?}");
 
     report(&server, OTHER);
     follow_until_more(&server, &replica);
     let (answer, _) = check(&server, &replica, OTHER, &[]);
-    assert_eq!(told(&answer.expect(0, &server))["verdict"], "spam");
+    assert_eq!(json_of(&answer.expect(0, &server))["verdict"], "spam");
     assert_eq!(show(&replica)["origins"].as_array().unwrap().len(), 1);
 }
 
@@ -113,7 +113,7 @@ fn a_message_without_anything_to_look_up_asks_the_server() {
     report(&server, SPAM);
     follow_until_more(&server, &replica);
     let (answer, calls) = check(&server, &replica, OTHER, &["--scheme", "bruit"]);
-    assert!(told(&answer.expect(1, &server)).get("replica").is_none());
+    assert!(json_of(&answer.expect(1, &server)).get("replica").is_none());
     assert!(calls.iter().any(|call| call.contains("connect(")), "{calls:?}");
 }
 
@@ -130,7 +130,7 @@ fn an_old_replica_asks_the_server_and_fails_as_a_check_does_without_one() {
     let replica = replica.to_str().unwrap();
     assert_eq!(show(replica)["is_stale"], true);
     let (answer, calls) = check(&server, replica, OTHER, &[]);
-    let answer = told(&answer.expect(1, &server));
+    let answer = json_of(&answer.expect(1, &server));
     assert_eq!((&answer["reason"], &answer["replica"]["is_stale"]), (&"not_reported".into(), &true.into()));
     assert!(calls.iter().any(|call| call.contains("connect(")), "{calls:?}");
     server.kill();
@@ -180,8 +180,8 @@ fn an_overfull_replica_is_warned_of() {
     let warning = "% of unknown signatures (planned: 1 %)";
     let shown = bruit(&["replica", "--show", "--data", replica, "--json"], b"").expect(0, &server);
     assert!(shown.complaints.contains(warning), "{shown:?}");
-    let told = told(&shown);
-    assert_eq!((&told["is_overfull"], &told["planned_false_hit_rate"]), (&true.into(), &0.01.into()));
+    let json_of = json_of(&shown);
+    assert_eq!((&json_of["is_overfull"], &json_of["planned_false_hit_rate"]), (&true.into(), &0.01.into()));
     let shown = bruit(&["replica", "--show", "--data", replica], b"").expect(0, &server);
     assert!(shown.text.contains("%): overfull\n"), "{shown:?}");
     let followed = follow(&server, replica);

@@ -44,11 +44,11 @@ fn inspect_knows_every_file_that_a_server_keeps() {
     for file in ["node.key", "fuzzy.key", "admin.token", "shelf"] {
         assert!(data.join(file).exists(), "{file}");
     }
-    let told = printed(&["store", "inspect", data.to_str().unwrap()]);
-    assert!(!told.contains("other files"), "{told}");
+    let report = printed(&["store", "inspect", data.to_str().unwrap()]);
+    assert!(!report.contains("other files"), "{report}");
     fs::write(data.join("notes.txt"), "").unwrap();
-    let told = json(&["store", "inspect", "--json", data.to_str().unwrap()]);
-    assert_eq!(told["others"], serde_json::json!(["notes.txt"]));
+    let report = json(&["store", "inspect", "--json", data.to_str().unwrap()]);
+    assert_eq!(report["others"], serde_json::json!(["notes.txt"]));
 }
 
 /// Runs `bruit` with its address space limited to this many bytes.

@@ -65,12 +65,12 @@ fn a_sound_store_is_called_that_and_told_about() {
     let (_folder, directory) = stored();
     assert_eq!(printed(&["store", "verify", &directory]), "sound: 20 events up to 20, in 5 segments and 0 snapshots\n");
     assert_eq!(json(&["store", "verify", "--json", &directory])["sound"], true);
-    let told = printed(&["store", "inspect", &directory]);
-    assert!(told.contains(&founding().realm.id().to_string()) && told.contains("20 of up to 15 bytes"), "{told}");
-    assert!(!told.contains("other files"), "{told}");
-    let told = json(&["store", "inspect", "--json", &directory]);
-    assert_eq!((&told["last_event"], &told["segments"][1]["first_event"]), (&20.into(), &5.into()));
-    assert_eq!(told["events_by_size"], serde_json::json!([{ "bytes_max": 15, "events": 20 }]));
+    let report = printed(&["store", "inspect", &directory]);
+    assert!(report.contains(&founding().realm.id().to_string()) && report.contains("20 of up to 15 bytes"), "{report}");
+    assert!(!report.contains("other files"), "{report}");
+    let report = json(&["store", "inspect", "--json", &directory]);
+    assert_eq!((&report["last_event"], &report["segments"][1]["first_event"]), (&20.into(), &5.into()));
+    assert_eq!(report["events_by_size"], serde_json::json!([{ "bytes_max": 15, "events": 20 }]));
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn inspect_tells_what_the_clearinghouse_was_founded_as_and_knows() {
     store.snapshot().unwrap();
 
     // The store is still open here.
-    let told = printed(&["store", "inspect", &directory]);
+    let report = printed(&["store", "inspect", &directory]);
     for expected in [
         "founded               2024-10-09\n",
         "budget                8.0 MiB\n",
@@ -93,15 +93,15 @@ fn inspect_tells_what_the_clearinghouse_was_founded_as_and_knows() {
         "  generation          since 2024-10-09, about 30 signatures\n",
         "table                 accounts, 0 of ",
     ] {
-        assert!(told.contains(expected), "{expected:?} in {told}");
+        assert!(report.contains(expected), "{expected:?} in {report}");
     }
-    let told = json(&["store", "inspect", "--json", &directory]);
-    let (found, recovery) = (&told["clearinghouse"], &told["clearinghouse"]["recovery"]);
+    let report = json(&["store", "inspect", "--json", &directory]);
+    let (found, recovery) = (&report["clearinghouse"], &report["clearinghouse"]["recovery"]);
     assert_eq!((&found["founded"], &found["budget_bytes"]), (&"2024-10-09".into(), &BUDGET_MIN.into()));
     assert_eq!((&recovery["snapshot"], &recovery["last_event"]), (&22.into(), &22.into()));
     let generation = &found["rings"][3]["generations"][0];
     assert_eq!(*generation, serde_json::json!({ "epoch": 20_005, "start": "2024-10-09", "signatures": 30 }));
-    assert_eq!((&found["warnings"], &told["unrecovered"]), (&serde_json::json!([]), &serde_json::Value::Null));
+    assert_eq!((&found["warnings"], &report["unrecovered"]), (&serde_json::json!([]), &serde_json::Value::Null));
 }
 
 /// Returns the name, content and modification time of every file.
@@ -122,8 +122,8 @@ fn looking_changes_nothing_and_never_tells_the_key() {
     fs::write(last, torn).unwrap();
     let before = contents(&directory);
     for verb in ["verify", "inspect"] {
-        let told = printed(&["store", verb, &directory]) + printed(&["store", verb, "--json", &directory]).as_str();
-        assert!(!told.to_lowercase().contains("abababab"), "{verb} prints the key: {told}");
+        let report = printed(&["store", verb, &directory]) + printed(&["store", verb, "--json", &directory]).as_str();
+        assert!(!report.to_lowercase().contains("abababab"), "{verb} prints the key: {report}");
         assert!(contents(&directory) == before, "{verb} changed a file");
     }
 }
@@ -157,9 +157,9 @@ fn a_founding_that_is_damaged_missing_or_of_another_realm_is_a_fault() {
     let found = || Founding::new([1; 16], BUDGET_MIN, Policy::default(), FOUNDED).unwrap();
     drop(Clearinghouse::open_or_found(&founded, &Options::default(), found, &mut |_| {}).unwrap());
     fs::copy(founded.join("realm.bruit"), &realm).unwrap();
-    let told = verify();
-    assert!(told.starts_with("realm.bruit belongs to a different realm from all other files"), "{told}");
-    assert!(!told.contains("move"), "{told}");
+    let report = verify();
+    assert!(report.starts_with("realm.bruit belongs to a different realm from all other files"), "{report}");
+    assert!(!report.contains("move"), "{report}");
     fs::write(&realm, sound).unwrap();
     assert!(printed(&["store", "verify", &directory]).starts_with("sound: 20 events"));
 }
@@ -230,9 +230,9 @@ fn damage_is_told_with_a_way_on_and_repaired_as_told() {
         ["store", "repair", &directory, "--segment", "journal-00000000000000000009.bruit", "--cut-after", "105"]
     );
 
-    let told = json(&["store", "repair", &directory, "--cut-after", &offset.to_string(), "--json"]);
-    assert_eq!(told["lost"], serde_json::json!({ "first": 10, "last": 20, "events": 11 }));
-    assert_eq!(told["cut_files"].as_array().unwrap().len(), 3);
+    let report = json(&["store", "repair", &directory, "--cut-after", &offset.to_string(), "--json"]);
+    assert_eq!(report["lost"], serde_json::json!({ "first": 10, "last": 20, "events": 11 }));
+    assert_eq!(report["cut_files"].as_array().unwrap().len(), 3);
     assert!(printed(&["store", "verify", &directory]).starts_with("sound: 9 events"));
     assert!(printed(&["store", "inspect", &directory]).contains("cut off"));
     assert_eq!(open(Path::new(&directory)).check(|engine| engine.now()), Time(FOUNDED.0 + 9));
@@ -253,15 +253,15 @@ fn damage_that_a_snapshot_holds_is_called_harmless_and_no_cut_is_advised() {
         "harmless: all its data is also in snapshot-00000000000000000020.bruit; the next snapshot deletes this file";
     assert!(text.contains(advice) && !text.contains("repair"), "{text}");
     let found = bruit(&["store", "verify", "--json", &directory]);
-    let told: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
-    let fault = &told["faults"][0];
+    let report: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
+    let fault = &report["faults"][0];
     assert_eq!((&fault["file"], &fault["offset"]), (&"journal-00000000000000000005.bruit".into(), &105.into()));
     assert_eq!((&fault["harmless"], &fault["advice"]), (&true.into(), &advice.into()));
 
     let line = refused(&["store", "repair", &directory, "--cut-after", &offset]);
     assert!(line.contains("would lose events 21 to 21"), "{line}");
-    let told = printed(&["store", "repair", &directory, "--cut-after", &offset, "--force"]);
-    assert!(told.contains("lost: 1 events, 21 to 21\n"), "{told}");
+    let report = printed(&["store", "repair", &directory, "--cut-after", &offset, "--force"]);
+    assert!(report.contains("lost: 1 events, 21 to 21\n"), "{report}");
 }
 
 #[test]
@@ -286,9 +286,9 @@ fn inspect_says_when_the_founding_is_missing() {
         assert_eq!(found.status.code(), Some(2));
         assert!(String::from_utf8(found.stderr).unwrap().starts_with("bruit: realm.bruit is missing"));
     }
-    let told: serde_json::Value =
+    let report: serde_json::Value =
         serde_json::from_slice(&bruit(&["store", "inspect", "--json", &directory]).stdout).unwrap();
-    assert!(told["unrecovered"].as_str().unwrap().starts_with("realm.bruit is missing"), "{told}");
+    assert!(report["unrecovered"].as_str().unwrap().starts_with("realm.bruit is missing"), "{report}");
 }
 
 /// This error must not use exit code 1, which means that the store is damaged.
@@ -306,8 +306,11 @@ fn output_that_cannot_be_written_is_no_fault_of_the_store() {
 fn what_is_lost_is_told_in_words() {
     let (_folder, directory) = stored();
     damage(&segments(&directory)[4]);
-    let told = printed(&["store", "repair", &directory, "--cut-after", "105"]);
-    assert!(told.contains("the journal ends with event 17\n") && told.contains("lost: 3 events, 18 to 20\n"), "{told}");
+    let report = printed(&["store", "repair", &directory, "--cut-after", "105"]);
+    assert!(
+        report.contains("the journal ends with event 17\n") && report.contains("lost: 3 events, 18 to 20\n"),
+        "{report}"
+    );
 }
 
 #[test]

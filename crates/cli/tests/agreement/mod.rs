@@ -59,9 +59,9 @@ pub(crate) fn endure(nodes: &mut Vec<Server>, strike: impl FnOnce(&mut Vec<Serve
         load.wait_for_more();
         drop(ends);
     });
-    let told = load.told.into_inner().unwrap();
+    let reports = load.reports.into_inner().unwrap();
     let begin = Instant::now();
-    let agreed = agree(nodes, &told);
+    let agreed = agree(nodes, &reports);
     let shown = nodes.iter().map(Server::said).collect::<Vec<_>>().join("\n");
     assert!(agreed.is_ok(), "after {:?}: {}\n{shown}", begin.elapsed(), agreed.unwrap_err());
 }
@@ -81,12 +81,12 @@ pub(crate) struct Load {
     next: AtomicU64,
     acknowledged: AtomicU64,
     is_over: AtomicBool,
-    told: Mutex<Told>,
+    reports: Mutex<SentReports>,
 }
 
 /// Reports sent to the nodes.
 #[derive(Default)]
-struct Told {
+struct SentReports {
     /// Signatures that were reported once, and whether each report was acknowledged.
     once: Vec<(u64, bool)>,
     /// For each shared signature, the number of acknowledged reports and the number of all others, which may have been
@@ -101,7 +101,7 @@ impl Load {
             next: AtomicU64::new(SHARED),
             acknowledged: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
-            told: Mutex::default(),
+            reports: Mutex::default(),
         }
     }
 
@@ -109,10 +109,10 @@ impl Load {
         while !self.is_over.load(Ordering::Relaxed) {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let is_acknowledged = self.report(node, number);
-            self.told.lock().unwrap().once.push((number, is_acknowledged));
+            self.reports.lock().unwrap().once.push((number, is_acknowledged));
             let shared = number % SHARED;
             let is_acknowledged = self.report(node, shared);
-            let (sure, perhaps) = &mut self.told.lock().unwrap().shared[shared as usize];
+            let (sure, perhaps) = &mut self.reports.lock().unwrap().shared[shared as usize];
             *(if is_acknowledged { sure } else { perhaps }) += 1;
         }
     }
@@ -150,10 +150,10 @@ impl Drop for EndsOnDrop<'_> {
 }
 
 /// Waits until all nodes have the same, correct counts. Describes a wrong count if this does not happen in time.
-fn agree(nodes: &[Server], told: &Told) -> Result<(), String> {
+fn agree(nodes: &[Server], reports: &SentReports) -> Result<(), String> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let wrong = match compare(nodes, told) {
+        let wrong = match compare(nodes, reports) {
             Ok(()) => return Ok(()),
             Err(wrong) => wrong,
         };
@@ -165,10 +165,10 @@ fn agree(nodes: &[Server], told: &Told) -> Result<(), String> {
     }
 }
 
-fn compare(nodes: &[Server], told: &Told) -> Result<(), String> {
-    let numbers: Vec<u64> = (0..SHARED).chain(told.once.iter().map(|(number, _)| *number)).collect();
-    let bounds = told.shared.iter().map(|(sure, perhaps)| (*sure, sure + perhaps));
-    let bounds = bounds.chain(told.once.iter().map(|(_, is_acknowledged)| (u32::from(*is_acknowledged), 1)));
+fn compare(nodes: &[Server], reports: &SentReports) -> Result<(), String> {
+    let numbers: Vec<u64> = (0..SHARED).chain(reports.once.iter().map(|(number, _)| *number)).collect();
+    let bounds = reports.shared.iter().map(|(sure, perhaps)| (*sure, sure + perhaps));
+    let bounds = bounds.chain(reports.once.iter().map(|(_, is_acknowledged)| (u32::from(*is_acknowledged), 1)));
     let counts: Vec<Vec<u32>> = nodes.iter().map(|node| counts(node, &numbers)).collect();
     for (index, (least, most)) in bounds.enumerate() {
         let found: Vec<u32> = counts.iter().map(|counts| counts[index]).collect();

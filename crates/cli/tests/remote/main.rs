@@ -33,7 +33,7 @@ fn text(bytes: &[u8]) -> &str {
 }
 
 /// Returns the exit code, the output and the error output.
-fn told(output: &Output) -> (i32, &str, &str) {
+fn exit_and_text(output: &Output) -> (i32, &str, &str) {
     (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
 }
 
@@ -48,7 +48,7 @@ fn the_exit_code_of_a_check_is_the_verdict() {
     ] {
         let server = StandIn::always(checked(verdict, confidence, reason, 0));
         let output = run("check", server.url(), MESSAGE.as_bytes());
-        assert_eq!(told(&output), (code, line, ""), "{verdict}");
+        assert_eq!(exit_and_text(&output), (code, line, ""), "{verdict}");
     }
 }
 
@@ -84,7 +84,7 @@ fn a_token_is_shown_from_a_file_or_the_environment() {
     folder.write("empty", "\n");
     let server = StandIn::always(checked("unknown", 0, "not_reported", 0));
     let file = format!("check --token-file {}", folder.path("token").display());
-    assert_eq!(told(&run(&file, server.url(), b"x")).0, 1);
+    assert_eq!(exit_and_text(&run(&file, server.url(), b"x")).0, 1);
     let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
     command.arg("check").env("BRUIT_SERVER", server.url()).env("BRUIT_TOKEN", "environment-token").stdin(Stdio::null());
     assert_eq!(command.output().unwrap().status.code(), Some(1));
@@ -93,7 +93,7 @@ fn a_token_is_shown_from_a_file_or_the_environment() {
     assert!(heads[1].contains("authorization: bearer environment-token\r\n"), "{}", heads[1]);
     for name in ["empty", "none"] {
         let output = run(&format!("check --token-file {}", folder.path(name).display()), server.url(), b"x");
-        assert_eq!(told(&output).0, 2, "{output:?}");
+        assert_eq!(exit_and_text(&output).0, 2, "{output:?}");
     }
 }
 
@@ -101,11 +101,11 @@ fn a_token_is_shown_from_a_file_or_the_environment() {
 fn a_server_that_is_not_there_lets_mail_pass() {
     let url = StandIn::nobody();
     let output = run("check", &url, MESSAGE.as_bytes());
-    let (code, printed, complaint) = told(&output);
+    let (code, printed, complaint) = exit_and_text(&output);
     assert_eq!((code, printed), (1, ""));
     assert!(complaint.starts_with(&format!("bruit: {url} cannot be reached: ")), "{complaint}");
     assert_eq!(complaint.lines().count(), 1);
-    assert_eq!(told(&run("check --on-error 75", &url, b"x")).0, 75);
+    assert_eq!(exit_and_text(&run("check --on-error 75", &url, b"x")).0, 75);
     for verb in [
         "report",
         "revoke",
@@ -116,9 +116,9 @@ fn a_server_that_is_not_there_lets_mail_pass() {
         "whitelist list",
         "whitelist add --sender a@example.org",
     ] {
-        assert_eq!(told(&run(verb, &url, b"x")).0, 2, "{verb}");
+        assert_eq!(exit_and_text(&run(verb, &url, b"x")).0, 2, "{verb}");
     }
-    assert_eq!(told(&run("check", "http://host.invalid:1", b"x")).0, 1, "a host name that does not exist");
+    assert_eq!(exit_and_text(&run("check", "http://host.invalid:1", b"x")).0, 1, "a host name that does not exist");
 }
 
 #[test]
@@ -127,9 +127,9 @@ fn a_server_that_is_slow_lets_mail_pass() {
         let server = StandIn::always(answer);
         let output = run("check --timeout 100ms", server.url(), MESSAGE.as_bytes());
         let expected = format!("bruit: {} did not answer within 100ms\n", server.url());
-        assert_eq!(told(&output), (1, "", &*expected));
-        assert_eq!(told(&run("check --timeout 100ms --on-error 2", server.url(), b"x")).0, 2);
-        assert_eq!(told(&run("report --timeout 100ms", server.url(), b"x")).0, 2);
+        assert_eq!(exit_and_text(&output), (1, "", &*expected));
+        assert_eq!(exit_and_text(&run("check --timeout 100ms --on-error 2", server.url(), b"x")).0, 2);
+        assert_eq!(exit_and_text(&run("report --timeout 100ms", server.url(), b"x")).0, 2);
     }
 }
 
@@ -143,15 +143,15 @@ fn answers_that_are_none_do_not_hold_up_mail() {
         let shown = String::from_utf8_lossy(&raw[..raw.len().min(20)]).into_owned();
         let server = StandIn::always(Answer::Raw(raw));
         let output = run("check", server.url(), MESSAGE.as_bytes());
-        let (code, printed, complaint) = told(&output);
+        let (code, printed, complaint) = exit_and_text(&output);
         assert_eq!((code, printed), (1, ""), "{shown}: {complaint}");
         assert!(complaint.contains("is not a Bruit server") && complaint.lines().count() == 1, "{complaint}");
     }
     let redirect = b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n".to_vec();
     let server = StandIn::always(Answer::Raw(redirect));
     let output = run("check", server.url(), MESSAGE.as_bytes());
-    assert!(told(&output).2.contains("HTTP status 302"), "redirections are not followed: {output:?}");
-    assert_eq!(told(&output).0, 2);
+    assert!(exit_and_text(&output).2.contains("HTTP status 302"), "redirections are not followed: {output:?}");
+    assert_eq!(exit_and_text(&output).0, 2);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn an_answer_at_the_bound_is_read() {
     let blanks = " ".repeat(bruit_client::ANSWER_BYTES_MAX as usize - body.len());
     let padded = format!("{body}{blanks}");
     let server = StandIn::always(Answer::Raw(stand_in::reply(200, "application/json", padded.as_bytes())));
-    assert_eq!(told(&run("check", server.url(), MESSAGE.as_bytes())).0, 0);
+    assert_eq!(exit_and_text(&run("check", server.url(), MESSAGE.as_bytes())).0, 0);
 }
 
 #[test]
@@ -173,14 +173,14 @@ fn refusals_are_told_as_the_server_words_them() {
     let server = StandIn::always(refusal(403));
     let output = run("report", server.url(), MESSAGE.as_bytes());
     let expected = format!("bruit: {} refused: not allowed: reports need a token\n", server.url());
-    assert_eq!(told(&output), (2, "", &*expected));
-    assert_eq!(told(&run("check", server.url(), b"x")).0, 2);
-    assert_eq!(told(&run("check --on-error 1", server.url(), b"x")).0, 1);
+    assert_eq!(exit_and_text(&output), (2, "", &*expected));
+    assert_eq!(exit_and_text(&run("check", server.url(), b"x")).0, 2);
+    assert_eq!(exit_and_text(&run("check --on-error 1", server.url(), b"x")).0, 1);
     // A proxy answers in place of a server that is down.
     let server = StandIn::always(Answer::Raw(stand_in::reply(502, "text/html", b"<h1>Bad Gateway</h1>")));
     let output = run("check", server.url(), b"x");
-    assert_eq!(told(&output).0, 1, "the error may be temporary");
-    assert!(told(&output).2.contains("HTTP status 502: Bad Gateway"), "{output:?}");
+    assert_eq!(exit_and_text(&output).0, 1, "the error may be temporary");
+    assert!(exit_and_text(&output).2.contains("HTTP status 502: Bad Gateway"), "{output:?}");
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn bad_arguments_are_told_before_anything_is_sent() {
         "whitelist add --sender a@example.org --scheme pyzor --value 00",
     ] {
         let output = run(words, server.url(), b"x");
-        let (code, printed, complaint) = told(&output);
+        let (code, printed, complaint) = exit_and_text(&output);
         assert_eq!((code, printed, complaint.lines().count()), (2, "", 1), "{words}: {complaint}");
     }
     assert!(server.requests().is_empty());
@@ -254,7 +254,7 @@ fn of_several_messages_one_that_is_spam_is_enough() {
     });
     let words = format!("check --jobs 1 --timeout 200ms {0}/none {0}", folder.path("box").display());
     let output = run(&words, server.url(), b"");
-    let (code, printed, complaint) = told(&output);
+    let (code, printed, complaint) = exit_and_text(&output);
     assert_eq!(code, 0, "{complaint}");
     assert_eq!(printed.lines().count(), 2);
     assert!(
@@ -269,11 +269,11 @@ fn of_several_messages_one_that_is_spam_is_enough() {
         "{complaint}"
     );
     let server = StandIn::always(checked("unknown", 0, "not_reported", 0));
-    assert_eq!(told(&run(&words, server.url(), b"")).0, 2, "an unreadable file is an error");
+    assert_eq!(exit_and_text(&run(&words, server.url(), b"")).0, 2, "an unreadable file is an error");
     let server = StandIn::always(checked("bulk", 0, "many_recipients", 30));
-    assert_eq!(told(&run(&words, server.url(), b"")).0, 2, "even if another message is bulk");
+    assert_eq!(exit_and_text(&run(&words, server.url(), b"")).0, 2, "even if another message is bulk");
     let words = format!("check {}", folder.path("box").display());
-    assert_eq!(told(&run(&words, server.url(), b"")).0, 3, "one bulk message is enough if none is spam");
+    assert_eq!(exit_and_text(&run(&words, server.url(), b"")).0, 3, "one bulk message is enough if none is spam");
 }
 
 #[test]
@@ -330,7 +330,7 @@ fn a_message_that_cannot_be_checked_comes_back_all_the_same() {
         (refusing.url(), "refused"),
     ] {
         let output = run("check --header --timeout 200ms", url, MESSAGE.as_bytes());
-        let (code, printed, complaint) = told(&output);
+        let (code, printed, complaint) = exit_and_text(&output);
         assert_eq!((code, complaint.lines().count()), (0, 1), "{complaint}");
         assert_eq!(printed, format!("X-Bruit: unchecked; reason={reason}\n{MESSAGE}"));
     }
@@ -366,14 +366,17 @@ fn claims_tell_what_was_taken() {
     };
     let server = StandIn::always(claimed(3, 0));
     let reported = run("report", server.url(), MESSAGE.as_bytes());
-    assert_eq!(told(&reported), (0, "reported: 3 signatures accepted, 2 listed; enough for today\n", ""));
+    assert_eq!(exit_and_text(&reported), (0, "reported: 3 signatures accepted, 2 listed; enough for today\n", ""));
     let revoked = run("revoke", server.url(), MESSAGE.as_bytes());
-    assert_eq!(told(&revoked), (0, "revoked: 3 signatures accepted, 1 delisted; enough for today\n", ""));
+    assert_eq!(exit_and_text(&revoked), (0, "revoked: 3 signatures accepted, 1 delisted; enough for today\n", ""));
     let paths: Vec<String> = server.requests().iter().map(|request| request.path().to_owned()).collect();
     assert_eq!(paths, ["/v1/report", "/v1/revoke"]);
     let server = StandIn::always(claimed(2, 1));
     let output = run("report --json", server.url(), MESSAGE.as_bytes());
-    assert_eq!((told(&output).0, told(&output).2), (2, "bruit: 1 signature refused: enough for today\n"));
+    assert_eq!(
+        (exit_and_text(&output).0, exit_and_text(&output).2),
+        (2, "bruit: 1 signature refused: enough for today\n")
+    );
     assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap()["accepted"], 2);
 }
 
@@ -389,12 +392,12 @@ fn the_whitelist_is_changed_and_listed_page_by_page() {
         _ => Answer::json(json!({ "changed": !request.head.starts_with("DELETE") })),
     });
     let list = run("whitelist list", server.url(), b"");
-    assert_eq!(told(&list), (0, "a@example.org\n.example.net\nsenders 2, signatures 7\n", ""));
+    assert_eq!(exit_and_text(&list), (0, "a@example.org\n.example.net\nsenders 2, signatures 7\n", ""));
     let add = run("whitelist add --sender .example.net", server.url(), b"");
-    assert_eq!(told(&add), (0, "whitelisted\n", ""));
+    assert_eq!(exit_and_text(&add), (0, "whitelisted\n", ""));
     let digits = "00".repeat(20);
     let remove = run(&format!("whitelist remove --scheme pyzor --value {digits}"), server.url(), b"");
-    assert_eq!(told(&remove), (1, "not whitelisted\n", ""));
+    assert_eq!(exit_and_text(&remove), (1, "not whitelisted\n", ""));
     let requests = server.requests();
     assert_eq!(text(&requests[2].body), r#"{"sender":".example.net"}"#);
     assert_eq!(text(&requests[3].body), format!(r#"{{"signature":{{"scheme":"pyzor","value":"{digits}"}}}}"#));
