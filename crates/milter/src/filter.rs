@@ -4,7 +4,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use bruit_client::http::{Checked, SENDER_BYTES_MAX, Subject};
+use bruit_client::http::{Checked, Reason, SENDER_BYTES_MAX, Subject, Verdict};
 use bruit_client::spool::{self, ClaimKind, SendLimits, SpooledReport};
 use bruit_client::{CheckOptions, ClientError, Purpose, Signer};
 
@@ -27,8 +27,6 @@ pub(crate) struct Filter {
     pub(crate) settings: Settings,
     pub(crate) shared: Arc<Shared>,
     remote: Remote,
-    /// The lowest threshold of any recipient, asked for in every check.
-    bulk_threshold: Option<u32>,
     /// The folder for reports of traps, if one is configured.
     spool: Option<spool::Spool>,
 }
@@ -66,7 +64,6 @@ impl Filter {
     /// Creates the clients.
     pub(crate) fn new(settings: Settings, shared: Arc<Shared>) -> Result<Self, ClientError> {
         let remote = Remote::new(&settings)?;
-        let bulk_threshold = settings.rules.bulk_recipients_min();
         let open = |folder: &std::path::PathBuf| match spool::Spool::open(folder) {
             Ok(spool) => Some(spool),
             Err(error) => {
@@ -75,7 +72,7 @@ impl Filter {
             }
         };
         let spool = settings.traps.spool.as_ref().and_then(open);
-        Ok(Self { settings, shared, remote, bulk_threshold, spool })
+        Ok(Self { settings, shared, remote, spool })
     }
 
     /// Sends a part of the spool.
@@ -160,8 +157,10 @@ impl Filter {
         let subject = Subject { sender: sender(&draft.sender), ..subject };
         let key = format!("{:016x}", draft.identity(&self.shared.hasher));
         let recipients = draft.recipients.counted();
-        let options =
-            CheckOptions { recipients: (recipients > 0).then_some(recipients), bulk_threshold: self.bulk_threshold };
+        let options = CheckOptions {
+            recipients: (recipients > 0).then_some(recipients),
+            bulk_threshold: draft.recipients.bulk_threshold(),
+        };
         let started = Instant::now();
         match self.shared.health.ask(|| self.remote.check(&subject, options, &key)) {
             Ok(checked) => {
@@ -185,8 +184,11 @@ impl Filter {
             self.shared.metrics.uncounted.add(1);
             tracing::debug!(id = draft.queue_id, reason, "not all recipients counted");
         }
-        let class = Class::of(checked);
         let joint = draft.recipients.joint(checked, &self.settings.disagreement);
+        // The field and the metrics have the verdict of the recipient with the lowest threshold.
+        let bulk = draft.recipients.is_bulk(checked).then(|| as_bulk(checked));
+        let checked = bulk.as_ref().unwrap_or(checked);
+        let class = Class::of(checked);
         let action = match &joint {
             Joint::Same(action) => *action,
             Joint::Tag | Joint::Split(_) => Action::Tag,
@@ -266,6 +268,11 @@ impl Filter {
         self.shared.metrics.unchecked(reason);
         Outcome::unchecked(reason)
     }
+}
+
+/// Returns the answer that the server would have given with a lower threshold.
+fn as_bulk(checked: &Checked) -> Checked {
+    Checked { verdict: Verdict::Bulk, reason: Reason::ManyRecipients, confidence: 0, ..checked.clone() }
 }
 
 /// Returns the envelope sender for the server's whitelist of senders, unless it is empty or unusual.

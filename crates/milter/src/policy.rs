@@ -74,7 +74,7 @@ impl Class {
     /// All classes.
     pub(crate) const ALL: [Self; 5] = [Self::Spam, Self::Bulk, Self::Suspect, Self::Unknown, Self::Ham];
 
-    /// Returns the class of a message.
+    /// Returns the class of a message in the server's judgement.
     pub(crate) fn of(checked: &Checked) -> Self {
         match checked.verdict {
             Verdict::Spam => Self::Spam,
@@ -98,23 +98,49 @@ impl Class {
 }
 
 impl Policy {
+    /// Returns true if a message is bulk for this recipient.
+    ///
+    /// The server's verdict depends on one threshold. For recipients with a lower one, the count decides, unless the
+    /// server may have exempted the message from bulk verdicts.
+    pub(crate) fn is_bulk(&self, checked: &Checked) -> bool {
+        match (checked.verdict, self.bulk_recipients) {
+            (Verdict::Bulk, None) => true,
+            (Verdict::Bulk, Some(least)) => checked.bulk_count >= least,
+            (Verdict::Unknown, Some(least)) => {
+                let is_lower = checked.bulk_threshold.is_none_or(|applied| least < applied);
+                is_lower && checked.bulk_count >= least && !may_be_exempt(checked)
+            }
+            _ => false,
+        }
+    }
+
     /// Returns the action for a message.
     pub(crate) fn action(&self, checked: &Checked) -> Action {
         let confident = |action: Action, least: u8| {
             if checked.confidence >= least { action } else { action.below_threshold() }
         };
+        if self.is_bulk(checked) {
+            return self.bulk;
+        }
         match Class::of(checked) {
             Class::Spam => confident(self.spam, self.spam_confidence),
             Class::Suspect => confident(self.suspect, self.suspect_confidence),
-            Class::Bulk if self.bulk_recipients.is_none_or(|least| checked.bulk_count >= least) => self.bulk,
             Class::Bulk => self.bulk.below_threshold(),
             Class::Unknown | Class::Ham => Action::Tag,
         }
     }
 }
 
+/// Returns true if a whitelist may be the reason why a message is not bulk: the server counted none of its recipients,
+/// or a signature is whitelisted.
+fn may_be_exempt(checked: &Checked) -> bool {
+    checked.count_reason.is_some() || checked.signatures.iter().any(|signature| signature.reason == Reason::Whitelisted)
+}
+
 #[cfg(test)]
 mod tests {
+    use bruit_client::http::CheckedSignature;
+
     use super::*;
 
     fn checked(verdict: Verdict, reason: &str, confidence: u8, bulk_count: u32) -> Checked {
@@ -138,8 +164,36 @@ mod tests {
         assert_eq!(action(Verdict::Bulk, "many_recipients", 0, 19), Action::Tag);
         assert_eq!(action(Verdict::Unknown, "suspected", 50, 0), Action::Defer);
         assert_eq!(action(Verdict::Unknown, "suspected", 49, 0), Action::Tag);
-        assert_eq!(action(Verdict::Unknown, "not_reported", 0, 99), Action::Tag);
         assert_eq!(action(Verdict::Ham, "revoked", 0, 99), Action::Tag);
+    }
+
+    /// The server knows one threshold. Another one must neither widen nor narrow what is bulk for a recipient.
+    #[test]
+    fn each_recipient_has_its_own_threshold_for_bulk_mail() {
+        let own = Policy { bulk: Action::Reject, bulk_recipients: Some(50), ..Policy::default() };
+        let of_server = Policy { bulk_recipients: None, ..own };
+        let unknown = checked(Verdict::Unknown, "not_reported", 0, 60);
+        assert_eq!((own.action(&unknown), of_server.action(&unknown)), (Action::Reject, Action::Tag));
+        let suspect = checked(Verdict::Unknown, "suspected", 40, 60);
+        assert_eq!((own.action(&suspect), of_server.action(&suspect)), (Action::Reject, Action::Tag));
+        let bulk = checked(Verdict::Bulk, "many_recipients", 0, 40);
+        assert_eq!((own.action(&bulk), of_server.action(&bulk)), (Action::Tag, Action::Reject));
+        for verdict in [Verdict::Spam, Verdict::Ham] {
+            assert_eq!(own.action(&checked(verdict, "revoked", 0, 60)), Action::Tag, "{verdict}");
+        }
+    }
+
+    #[test]
+    fn whitelisted_mail_is_not_bulk_for_a_recipient_with_a_threshold() {
+        let own = Policy { bulk: Action::Reject, bulk_recipients: Some(50), ..Policy::default() };
+        let listed = checked(Verdict::Unknown, "not_reported", 0, 60);
+        let by_list = Checked { count_reason: Some("the mailing list is whitelisted".into()), ..listed.clone() };
+        let whitelisted = CheckedSignature { reason: "whitelisted".into(), ..CheckedSignature::default() };
+        let by_signature = Checked { signatures: vec![whitelisted], ..listed.clone() };
+        let by_verdict = Checked { bulk_threshold: Some(50), ..listed };
+        for exempt in [by_list, by_signature, by_verdict] {
+            assert_eq!(own.action(&exempt), Action::Tag, "{exempt:?}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bruit_client::http::Checked;
 
 use crate::config::{Disagreement, Rule, Settings};
-use crate::policy::Action;
+use crate::policy::{Action, Policy};
 
 /// Maximum number of different rules among the recipients of a message. With more, the recipients disagree.
 const RULES_MAX: usize = 64;
@@ -100,6 +100,27 @@ impl Recipients {
         self.hash
     }
 
+    /// Returns the threshold for bulk mail that the recipients have in common. Without one, the server's threshold
+    /// applies to the verdict, and [`Policy::is_bulk`] compares the count with the others.
+    pub(crate) fn bulk_threshold(&self) -> Option<u32> {
+        let mut thresholds = self.policies().map(|policy| policy.bulk_recipients);
+        let first = thresholds.next().flatten().filter(|_| !self.has_more_rules);
+        first.filter(|first| thresholds.all(|other| other == Some(*first)))
+    }
+
+    /// Returns true if a message is bulk for one of the recipients.
+    pub(crate) fn is_bulk(&self, checked: &Checked) -> bool {
+        self.policies().any(|policy| policy.is_bulk(checked))
+    }
+
+    /// Returns the different policies of the counted recipients.
+    fn policies(&self) -> impl Iterator<Item = &Policy> {
+        self.rules.iter().filter_map(|rule| match &**rule {
+            Rule::Off => None,
+            Rule::Policy(policy) => Some(policy),
+        })
+    }
+
     /// Returns the action for all recipients together.
     pub(crate) fn joint(&self, checked: &Checked, disagreement: &Disagreement) -> Joint<'_> {
         let action = |rule: &Arc<Rule>| match **rule {
@@ -138,11 +159,13 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
+    const RULES: &str = "off@b.example off\nstrict@b.example spam=reject\nheld@b.example spam=quarantine\n\
+        few@b.example bulk_recipients=20\nalso@b.example bulk_recipients=20\nmany@b.example bulk_recipients=900\n";
+
     fn settings(more: &str) -> (tempfile::TempDir, Settings) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("rules");
-        std::fs::write(&file, "off@b.example off\nstrict@b.example spam=reject\nheld@b.example spam=quarantine\n")
-            .unwrap();
+        std::fs::write(&file, RULES).unwrap();
         let text = format!("[traps]\naddresses = [\"trap@b.example\"]\n[recipients]\nfile = {file:?}\n{more}");
         (folder, Config::parse(&text).unwrap().settings)
     }
@@ -170,6 +193,21 @@ mod tests {
         assert!(refused.all_traps(), "a refused recipient does not count");
         refused.add(b"<trap@b.example>", true, &settings, &RandomState::new());
         assert_eq!(refused.traps, 2, "a refused trap does");
+    }
+
+    /// The threshold of a recipient's rule once replaced the server's for everybody.
+    #[test]
+    fn the_server_is_asked_with_a_threshold_only_if_all_recipients_have_it() {
+        let (_folder, settings) = settings("");
+        let threshold = |written: &[&str]| of(written, &settings).bulk_threshold();
+        assert_eq!(threshold(&["few@b.example", "also@b.example", "off@b.example"]), Some(20));
+        for mixed in [&["few@b.example", "a@b.example"][..], &["a@b.example", "few@b.example"], &["a@b.example"], &[]] {
+            assert_eq!(threshold(mixed), None, "{mixed:?}");
+        }
+        assert_eq!(threshold(&["few@b.example", "many@b.example"]), None);
+        let both = of(&["few@b.example", "many@b.example"], &settings);
+        let counted = |bulk_count| Checked { bulk_count, ..Checked::default() };
+        assert_eq!((both.is_bulk(&counted(19)), both.is_bulk(&counted(20))), (false, true));
     }
 
     #[test]

@@ -90,16 +90,6 @@ impl Rules {
         let found = [&address[..], &plain, domain].into_iter().find_map(|name| self.named.get(name));
         found.unwrap_or(&self.other)
     }
-
-    /// Returns the lowest number of recipients that makes a message bulk for someone, if one is set.
-    pub(crate) fn bulk_recipients_min(&self) -> Option<u32> {
-        let rules = self.named.values().chain([&self.other]);
-        let numbers = rules.filter_map(|rule| match **rule {
-            Rule::Off => None,
-            Rule::Policy(policy) => policy.bulk_recipients,
-        });
-        numbers.min()
-    }
 }
 
 /// Splits an address before its last `@`.
@@ -162,7 +152,6 @@ mod tests {
         ] {
             assert_eq!(**rules.of(address.as_bytes()), rule, "{address}");
         }
-        assert_eq!(rules.bulk_recipients_min(), Some(50));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bruit_client::http::{CheckedSignature, Verdict};
+use bruit_client::http::CheckedSignature;
 
 use super::*;
 use crate::config::Config;
@@ -63,6 +63,22 @@ fn each_action_has_its_answer() {
     let deferred = Decision::Refuse("451 4.7.1 message refused: spam (exact:aa)".into());
     assert_eq!(judged(&text("defer"), &spam(95)).decision, deferred);
     assert_eq!(judged(&text("reject"), &spam(89)).decision, Decision::Accept);
+}
+
+/// One recipient's low threshold once made mail bulk for recipients without a threshold.
+#[test]
+fn mail_that_is_bulk_for_one_recipient_is_tagged_and_not_refused_for_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("rules");
+    std::fs::write(&rules, "few@d.example bulk_recipients=50\n").unwrap();
+    let filter = filter(&format!("[bulk]\naction = \"reject\"\n[recipients]\nfile = {rules:?}"));
+    let unknown = Checked { reason: "not_reported".into(), bulk_count: 60, ..Checked::default() };
+    let judge = |recipients: &[&str]| filter.judge(&draft(&filter, recipients), &unknown, &Subject::default());
+    let field = |kind: &str| Outcome::accept(Some(kind.to_owned()));
+    assert!(matches!(judge(&["<few@d.example>"]).decision, Decision::Refuse(reply) if reply.starts_with("550 ")));
+    assert_eq!(judge(&["<c@d.example>"]), field("unknown; confidence=0; reason=not_reported"));
+    let both = judge(&["<c@d.example>", "<few@d.example>"]);
+    assert_eq!(both, field("bulk; confidence=0; reason=many_recipients"));
 }
 
 #[test]
