@@ -16,7 +16,7 @@ use crate::metrics::{Metrics, TrapResult};
 use crate::outcome::{Decision, Outcome, field, refusal};
 use crate::policy::{Action, Class};
 use crate::recipients::Joint;
-use crate::server::{Health, Listings, Remote, Unavailable};
+use crate::server::{Health, Listings, Remote, RequestKind, Unavailable};
 use crate::spool::Spool;
 
 /// The part of the spool that is sent at a time.
@@ -35,7 +35,10 @@ pub(crate) struct Filter {
 pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     pub(crate) memory: Arc<Memory>,
+    /// The state of the server for checks.
     pub(crate) health: Health,
+    /// The state of the server for reports of traps.
+    pub(crate) trap_health: Health,
     /// Its keys are secret, and new at each start.
     pub(crate) hasher: RandomState,
     greylist: Greylist,
@@ -50,7 +53,8 @@ impl Shared {
         Self {
             metrics: Metrics::default(),
             memory: Arc::default(),
-            health: Health::default(),
+            health: Health::new(RequestKind::Check),
+            trap_health: Health::new(RequestKind::TrapReport),
             hasher: RandomState::new(),
             greylist: Greylist::default(),
             signing: Gate::new(processors.max(2)),
@@ -80,7 +84,9 @@ impl Filter {
         let Some(spool) = &self.spool else { return };
         match spool.send(self.remote.reports(), SEND_LIMITS) {
             Ok(sent) => {
+                let is_refused = matches!(sent.error, Some(ClientError::Refused { .. }));
                 self.shared.metrics.spool_sent.add(sent.sent as u64);
+                self.shared.metrics.trap_refusals.add(u64::from(is_refused) + sent.refused.len() as u64);
                 if sent.dropped > 0 || !sent.refused.is_empty() || !sent.damaged.is_empty() {
                     let (dropped, refused, damaged) = (sent.dropped, sent.refused.len(), sent.damaged.len());
                     tracing::warn!(dropped, refused, damaged, "reports of traps lost: see bruit spool");
@@ -126,12 +132,16 @@ impl Filter {
                 return self.shared.metrics.trap(TrapResult::Lost);
             }
         };
-        let result = match self.shared.health.ask(|| self.remote.report(&report)) {
+        let answer = self.shared.trap_health.ask(|| self.remote.report(&report));
+        let is_refused = matches!(answer, Err(Unavailable::Refused | Unavailable::Rejected));
+        self.shared.metrics.trap_refusals.add(is_refused.into());
+        let result = match answer {
             Ok(claimed) if claimed.accepted > 0 => TrapResult::Accepted,
             Ok(claimed) => {
                 tracing::debug!(id = draft.queue_id, reason = claimed.reason, "report of a trap listed nothing");
                 TrapResult::NothingListed
             }
+            Err(Unavailable::Rejected) => TrapResult::Refused,
             Err(_) => self.spool(report),
         };
         self.shared.metrics.trap(result);

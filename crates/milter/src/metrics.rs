@@ -29,6 +29,8 @@ pub(crate) enum CutOff {
 pub(crate) enum TrapResult {
     Accepted,
     NothingListed,
+    /// The server refused it for its contents.
+    Refused,
     Spooled,
     Lost,
 }
@@ -43,10 +45,11 @@ pub(crate) struct Metrics {
     actions: [Counter; 5],
     unchecked: [Counter; 7],
     skipped: [Counter; 4],
-    traps: [Counter; 4],
+    traps: [Counter; 5],
     pub(crate) greylisted: Counter,
     pub(crate) split: Counter,
     pub(crate) spool_sent: Counter,
+    pub(crate) trap_refusals: Counter,
     pub(crate) recipients: Counter,
     pub(crate) uncounted: Counter,
     pub(crate) forged: Counter,
@@ -88,12 +91,13 @@ impl CutOff {
 }
 
 impl TrapResult {
-    const ALL: [Self; 4] = [Self::Accepted, Self::NothingListed, Self::Spooled, Self::Lost];
+    const ALL: [Self; 5] = [Self::Accepted, Self::NothingListed, Self::Refused, Self::Spooled, Self::Lost];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Accepted => "accepted",
             Self::NothingListed => "nothing_listed",
+            Self::Refused => "refused",
             Self::Spooled => "spooled",
             Self::Lost => "lost",
         }
@@ -163,6 +167,11 @@ impl Metrics {
         for (name, help, counter) in [
             ("greylisted_total", "Deferrals of unknown bulk mail.", &self.greylisted),
             ("split_total", "Messages of which some recipients got a quarantined copy.", &self.split),
+            (
+                "trap_refusals_total",
+                "Reports of traps that the server refused, repeated attempts included.",
+                &self.trap_refusals,
+            ),
             ("spool_sent_total", "Reports of traps sent from the spool.", &self.spool_sent),
             ("recipients_total", "Recipients of checked messages.", &self.recipients),
             ("uncounted_total", "Checks whose recipients the server did not count in full.", &self.uncounted),
@@ -184,7 +193,7 @@ impl Metrics {
 
 /// Returns the reasons for unchecked messages.
 fn unchecked_reasons() -> [&'static str; 7] {
-    let [timed_out, unreachable, refused, malformed] = Unavailable::ALL.map(Unavailable::name);
+    let [timed_out, unreachable, refused, malformed] = Unavailable::NAMES;
     let [(_, too_long), (_, busy)] = LOST;
     [timed_out, unreachable, refused, malformed, too_long, busy, "in_replica"]
 }
@@ -253,13 +262,13 @@ mod tests {
         for counter in [&metrics.connections, &metrics.refused_connections, &metrics.greylisted, &metrics.split] {
             counter.add(1);
         }
-        [&metrics.recipients, &metrics.uncounted, &metrics.forged, &metrics.spool_sent]
+        [&metrics.recipients, &metrics.uncounted, &metrics.forged, &metrics.spool_sent, &metrics.trap_refusals]
             .iter()
             .for_each(|counter| counter.add(1));
         metrics.check(Duration::from_micros(1_000_001));
         let text = metrics.text(State { connections_open: 1, message_bytes: 1, is_server_up: true });
         let values: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-        assert_eq!(values.len(), 2 + 1 + 3 + 5 + 5 + 7 + 4 + 4 + 6 + 2 + 2, "{text}");
+        assert_eq!(values.len(), 2 + 1 + 3 + 5 + 5 + 7 + 4 + 5 + 7 + 2 + 2, "{text}");
         let is_one = |line: &&&str| line.ends_with(" 1") || line.ends_with(" 1.000001");
         assert_eq!(values.iter().filter(is_one).count(), values.len(), "{text}");
     }

@@ -1,7 +1,11 @@
 //! Requests to the clearinghouse, and outages.
 //!
-//! The first request that fails begins an outage, and the first that succeeds ends it; both are logged once. During an
-//! outage, one message per [`PROBE_INTERVAL`] tries the server, and all others pass at once.
+//! A request without an answer begins an outage, and so does an answer that concerns every message, such as an unknown
+//! token. Other errors may concern single messages, so only several in a row begin an outage. The first request that
+//! succeeds ends it; both are logged once. During an outage, one message per [`PROBE_INTERVAL`] tries the server, and
+//! all others pass at once.
+//!
+//! Checks and reports of traps have different tokens and rights, so each kind has its own outages.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -19,6 +23,9 @@ pub(crate) const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// A request that fails this early is repeated once: the server may have closed an idle connection.
 const RETRY_WITHIN: Duration = Duration::from_millis(100);
 
+/// Number of errors in a row that begin an outage, if each may concern a single message.
+const ERRORS_MAX: u32 = 3;
+
 /// A local copy of the listings, used while the server does not answer.
 pub trait Listings: Send + Sync {
     /// Returns true if one of the signatures may be listed, and false if none is. Returns `None` if the copy in `file`
@@ -31,14 +38,32 @@ pub trait Listings: Send + Sync {
 pub(crate) enum Unavailable {
     TimedOut,
     Unreachable,
+    /// The server refuses this and other requests.
     Refused,
+    /// The server refuses this request for its contents.
+    Rejected,
     Malformed,
 }
 
-/// The state of the server, as seen by all connections.
-#[derive(Debug, Default)]
+/// The state of the server for one kind of request, as seen by all connections.
+#[derive(Debug)]
 pub(crate) struct Health {
-    outage: Mutex<Option<Outage>>,
+    kind: RequestKind,
+    state: Mutex<State>,
+}
+
+/// The kind of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestKind {
+    Check,
+    TrapReport,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    outage: Option<Outage>,
+    /// Number of errors in a row without an outage.
+    errors: u32,
 }
 
 /// A time in which the server does not answer.
@@ -47,8 +72,8 @@ struct Outage {
     since: Instant,
     next_probe: Instant,
     reason: Unavailable,
-    /// Messages that passed unchecked.
-    unchecked: u64,
+    /// Messages whose request failed or was not made.
+    messages: u64,
 }
 
 /// The clients for one configuration.
@@ -59,14 +84,15 @@ pub(crate) struct Remote {
 }
 
 impl Unavailable {
-    pub(crate) const ALL: [Self; 4] = [Self::TimedOut, Self::Unreachable, Self::Refused, Self::Malformed];
+    /// The names in metrics and header fields.
+    pub(crate) const NAMES: [&str; 4] = ["timed_out", "unreachable", "refused", "malformed"];
 
     /// Returns the name in metrics and header fields.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::TimedOut => "timed_out",
             Self::Unreachable => "unreachable",
-            Self::Refused => "refused",
+            Self::Refused | Self::Rejected => "refused",
             Self::Malformed => "malformed",
         }
     }
@@ -82,9 +108,13 @@ impl Unavailable {
 }
 
 impl Health {
+    pub(crate) fn new(kind: RequestKind) -> Self {
+        Self { kind, state: Mutex::default() }
+    }
+
     /// Returns true if the server does not answer at present.
     pub(crate) fn is_down(&self) -> bool {
-        self.lock().is_some()
+        self.lock().outage.is_some()
     }
 
     /// Runs a request, unless an outage lasts and another message has just tried.
@@ -105,7 +135,7 @@ impl Health {
             Err(ClientError::Refused { problem, server }) if matches!(problem.status, 400 | 413 | 422) => {
                 self.end(Instant::now());
                 tracing::debug!(server, %problem, "request refused");
-                Err(Unavailable::Refused)
+                Err(Unavailable::Rejected)
             }
             Err(error) => {
                 self.fail(&error, Instant::now());
@@ -117,9 +147,9 @@ impl Health {
     /// Refuses a request during an outage, except one per interval.
     fn admit(&self, now: Instant) -> Result<(), Unavailable> {
         let mut state = self.lock();
-        let Some(outage) = state.as_mut() else { return Ok(()) };
+        let Some(outage) = state.outage.as_mut() else { return Ok(()) };
         if now < outage.next_probe {
-            outage.unchecked = outage.unchecked.saturating_add(1);
+            outage.messages = outage.messages.saturating_add(1);
             return Err(outage.reason);
         }
         outage.next_probe = now + PROBE_INTERVAL;
@@ -130,23 +160,45 @@ impl Health {
         let mut state = self.lock();
         let next_probe = now + PROBE_INTERVAL;
         let reason = Unavailable::of(error);
-        if let Some(outage) = state.as_mut() {
-            *outage = Outage { next_probe, reason, unchecked: outage.unchecked.saturating_add(1), ..*outage };
+        if let Some(outage) = state.outage.as_mut() {
+            *outage = Outage { next_probe, reason, messages: outage.messages.saturating_add(1), ..*outage };
             return;
         }
-        *state = Some(Outage { since: now, next_probe, reason, unchecked: 1 });
+        state.errors = state.errors.saturating_add(1);
+        if may_concern_one_message(error) && state.errors < ERRORS_MAX {
+            drop(state);
+            tracing::debug!(%error, "request failed");
+            return;
+        }
+        *state = State { outage: Some(Outage { since: now, next_probe, reason, messages: 1 }), errors: 0 };
         drop(state);
-        tracing::warn!(%error, "the server does not answer; mail passes unchecked");
+        match self.kind {
+            RequestKind::Check => tracing::warn!(%error, "the server does not answer; mail passes unchecked"),
+            RequestKind::TrapReport => tracing::warn!(%error, "the server does not accept reports of traps"),
+        }
     }
 
     fn end(&self, now: Instant) {
-        let Some(Outage { since, unchecked, .. }) = self.lock().take() else { return };
-        let seconds = now.saturating_duration_since(since).as_secs();
-        tracing::info!(seconds, unchecked, "the server answers again");
+        let State { outage: Some(outage), .. } = std::mem::take(&mut *self.lock()) else { return };
+        let seconds = now.saturating_duration_since(outage.since).as_secs();
+        let messages = outage.messages;
+        match self.kind {
+            RequestKind::Check => tracing::info!(seconds, unchecked = messages, "the server answers again"),
+            RequestKind::TrapReport => tracing::info!(seconds, messages, "the server accepts reports of traps again"),
+        }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Outage>> {
-        self.outage.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns true if the server answered, and another message may get a better answer.
+const fn may_concern_one_message(error: &ClientError) -> bool {
+    match error {
+        ClientError::Refused { problem, .. } => matches!(problem.status, 429 | 500..),
+        ClientError::Malformed { .. } => true,
+        _ => false,
     }
 }
 
@@ -195,7 +247,7 @@ mod tests {
 
     #[test]
     fn an_outage_lets_one_message_per_interval_wait() {
-        let health = Health::default();
+        let health = Health::new(RequestKind::Check);
         let now = Instant::now();
         assert_eq!(health.admit(now), Ok(()));
         health.fail(&timed_out(), now);
@@ -209,16 +261,40 @@ mod tests {
 
     #[test]
     fn a_request_that_is_refused_for_its_contents_is_no_outage() {
-        let health = Health::default();
-        assert_eq!(health.ask(|| Err::<(), _>(refused(400))), Err(Unavailable::Refused));
+        let health = Health::new(RequestKind::Check);
+        for _ in 0..ERRORS_MAX {
+            assert_eq!(health.ask(|| Err::<(), _>(refused(400))), Err(Unavailable::Rejected));
+        }
         assert!(!health.is_down());
         assert_eq!(health.ask(|| Err::<(), _>(refused(403))), Err(Unavailable::Refused));
         assert!(health.is_down(), "a wrong token concerns every message");
     }
 
+    /// A single error once began an outage, and the next message ended it.
+    #[test]
+    fn only_several_errors_in_a_row_begin_an_outage() {
+        let fails = |health: &Health, status| {
+            assert_eq!(health.ask(|| Err::<(), _>(refused(status))), Err(Unavailable::Refused));
+        };
+        for status in [429, 500, 503] {
+            let health = Health::new(RequestKind::Check);
+            for _ in 1..ERRORS_MAX {
+                fails(&health, status);
+            }
+            assert!(!health.is_down(), "{status}");
+            assert_eq!(health.ask(|| Ok(())), Ok(()));
+            for _ in 1..ERRORS_MAX {
+                fails(&health, status);
+            }
+            assert!(!health.is_down(), "an answer in between: {status}");
+            fails(&health, status);
+            assert!(health.is_down(), "{status}");
+        }
+    }
+
     #[test]
     fn a_connection_that_was_closed_while_idle_is_tried_again_once() {
-        let health = Health::default();
+        let health = Health::new(RequestKind::Check);
         let tries = Cell::new(0);
         let request = || {
             tries.set(tries.get() + 1);

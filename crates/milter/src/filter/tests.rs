@@ -1,5 +1,8 @@
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use bruit_client::http::CheckedSignature;
 
@@ -16,9 +19,75 @@ pub(crate) fn filter(text: &str) -> Arc<Filter> {
 }
 
 fn filter_with(text: &str, shared: Shared) -> Arc<Filter> {
+    filter_at(NOBODY, text, shared)
+}
+
+fn filter_at(url: &str, text: &str, shared: Shared) -> Arc<Filter> {
     let mut settings = Config::parse(text).unwrap().settings;
-    settings.server.url = NOBODY.to_owned();
+    settings.server.url = url.to_owned();
     Arc::new(Filter::new(settings, Arc::new(shared)).unwrap())
+}
+
+/// An answer of the server: status and body.
+type Scripted = (u16, String);
+
+/// A server with scripted answers, which keeps the requests.
+struct StandIn {
+    url: String,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl StandIn {
+    /// Starts a server that answers the head of each request.
+    fn start(answer: impl Fn(&str) -> Scripted + Clone + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&requests);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (kept, answer) = (Arc::clone(&kept), answer.clone());
+                thread::spawn(move || while serve(&stream, &kept, &answer).is_some() {});
+            }
+        });
+        Self { url, requests }
+    }
+
+    /// Returns a filter that asks this server.
+    fn filter(&self, text: &str) -> Arc<Filter> {
+        filter_at(&self.url, text, Shared::new(None, Box::new(NoSpool)))
+    }
+
+    /// Returns the heads of the requests whose path begins like this.
+    fn requests(&self, path: &str) -> Vec<String> {
+        let of_path = |head: &&String| head.starts_with(&format!("POST {path}"));
+        self.requests.lock().unwrap().iter().filter(of_path).cloned().collect()
+    }
+}
+
+/// Reads a request, keeps its head, and answers it.
+fn serve(stream: &TcpStream, kept: &Mutex<Vec<String>>, answer: &dyn Fn(&str) -> Scripted) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        reader.read_line(&mut head).ok().filter(|count| *count > 0)?;
+    }
+    let length =
+        head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
+    reader.read_exact(&mut vec![0; length?]).ok()?;
+    let (status, body) = answer(&head);
+    kept.lock().unwrap().push(head);
+    let head = format!(
+        "HTTP/1.1 {status} Scripted\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    (&mut &*stream).write_all([head, body].concat().as_bytes()).ok()
+}
+
+/// The answer to a check of an unknown message.
+fn unknown() -> Scripted {
+    let checked = Checked { reason: "not_reported".into(), bulk_count: 1, ..Checked::default() };
+    (200, serde_json::to_string(&checked).unwrap())
 }
 
 fn draft(filter: &Arc<Filter>, recipients: &[&str]) -> Draft {
@@ -157,6 +226,21 @@ fn mail_to_traps_is_reported_only_if_all_recipients_are_traps_unless_asked_other
     assert_eq!(reports("when = \"any\"", &[one, "<c@d.example>"]).0, 1);
     assert_eq!(reports("when = \"any\"\naction = \"discard\"", &[one, "<c@d.example>"]).1, accept);
     assert_eq!(reports("when = \"any\"", &["<c@d.example>"]).0, 0);
+}
+
+/// Reports and checks once shared one state, so a refused token of the traps let all mail pass unchecked.
+#[test]
+fn a_refused_token_of_the_traps_does_not_concern_other_mail() {
+    let server =
+        StandIn::start(|head| if head.starts_with("POST /v1/report") { (403, "{}".into()) } else { unknown() });
+    let filter = server.filter("[traps]\naddresses = [\"trap@d.example\"]");
+    filter.decide(&draft(&filter, &["<trap@d.example>"]));
+    let outcome = filter.decide(&draft(&filter, &["<c@d.example>"]));
+    assert_eq!(outcome.field.unwrap(), "unknown; confidence=0; reason=not_reported");
+    assert_eq!((filter.shared.health.is_down(), filter.shared.trap_health.is_down()), (false, true));
+    assert_eq!((server.requests("/v1/report").len(), server.requests("/v1/check").len()), (1, 1));
+    let metrics = filter.shared.metrics.text(crate::metrics::State::default());
+    assert!(metrics.contains("bruit_milter_trap_refusals_total 1\n"), "{metrics}");
 }
 
 #[test]
