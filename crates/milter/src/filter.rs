@@ -1,6 +1,5 @@
 //! Handling of a message: traps, one request to the server, the policy.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -10,6 +9,7 @@ use bruit_client::{CheckOptions, ClientError, Purpose, Signer};
 
 use crate::config::{Disagreement, Settings};
 use crate::greylist::Greylist;
+use crate::identity::IdentityKey;
 use crate::memory::Memory;
 use crate::message::{Draft, FORGED_MAX, Lost};
 use crate::metrics::{Metrics, TrapResult};
@@ -39,8 +39,8 @@ pub(crate) struct Shared {
     pub(crate) health: Health,
     /// The state of the server for reports of traps.
     pub(crate) trap_health: Health,
-    /// Its keys are secret, and new at each start.
-    pub(crate) hasher: RandomState,
+    /// The key of the messages' IDs.
+    pub(crate) identity_key: IdentityKey,
     greylist: Greylist,
     signing: Gate,
     listings: Option<Box<dyn Listings>>,
@@ -48,14 +48,14 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(listings: Option<Box<dyn Listings>>, spool: Box<dyn Spool>) -> Self {
+    pub(crate) fn new(identity_key: IdentityKey, listings: Option<Box<dyn Listings>>, spool: Box<dyn Spool>) -> Self {
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
         Self {
             metrics: Metrics::default(),
             memory: Arc::default(),
             health: Health::new(RequestKind::Check),
             trap_health: Health::new(RequestKind::TrapReport),
-            hasher: RandomState::new(),
+            identity_key,
             greylist: Greylist::default(),
             signing: Gate::new(processors.max(2)),
             listings,
@@ -126,7 +126,8 @@ impl Filter {
         };
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let report = match SpooledReport::new(ClaimKind::Report, None, subject, time) {
-            Ok(report) => report,
+            // A retry has the same ID, so the server counts the report once.
+            Ok(report) => SpooledReport { id: draft.identity().to_string(), ..report },
             Err(error) => {
                 tracing::error!(%error, "report of a trap lost");
                 return self.shared.metrics.trap(TrapResult::Lost);
@@ -165,7 +166,7 @@ impl Filter {
         };
         let Some(subject) = self.sign(Purpose::Check, bytes) else { return self.unchecked(Lost::Busy.name()) };
         let subject = Subject { sender: sender(&draft.sender), ..subject };
-        let key = format!("{:016x}", draft.identity(&self.shared.hasher));
+        let key = draft.identity().to_string();
         let recipients = draft.recipients.counted();
         let options = CheckOptions {
             recipients: (recipients > 0).then_some(recipients),
@@ -247,8 +248,8 @@ impl Filter {
         }
         let value = |scheme: &str| subject.signatures.iter().find(|named| named.scheme == scheme);
         let text = ["dcc_fuz1", "dcc_body", "exact"].into_iter().find_map(value);
-        let Some(text) = text.map(|named| self.shared.hasher.hash_one(&named.value)) else { return false };
-        let message = draft.identity(&self.shared.hasher);
+        let Some(text) = text.map(|named| self.shared.identity_key.hash(named.value.as_bytes())) else { return false };
+        let message = draft.identity();
         let recipients = draft.recipients.counted();
         self.shared.greylist.defers(settings, text, message, recipients, Instant::now())
     }

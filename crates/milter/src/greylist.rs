@@ -10,6 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::config::GreylistSettings;
+use crate::identity::Identity;
 
 /// Maximum number of texts and of deferred messages.
 pub(crate) const ENTRIES_MAX: usize = 1 << 16;
@@ -28,7 +29,7 @@ struct Tables {
     /// Texts, with the start of their period and the recipients since.
     seen: Table<u64, (Instant, u32)>,
     /// Deferred messages, with the time of their first deferral.
-    deferred: Table<u64, Instant>,
+    deferred: Table<Identity, Instant>,
 }
 
 impl Greylist {
@@ -37,7 +38,7 @@ impl Greylist {
         &self,
         settings: &GreylistSettings,
         text: u64,
-        message: u64,
+        message: Identity,
         recipients: u32,
         now: Instant,
     ) -> bool {
@@ -97,6 +98,12 @@ impl<K: Copy + Eq + Hash, V> Table<K, V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::IdentityKey;
+
+    fn message(number: u64) -> Identity {
+        let key = IdentityKey::fixed();
+        key.identity(b"", number, b"")
+    }
 
     const SETTINGS: GreylistSettings =
         GreylistSettings { recipients: 20, within: Duration::from_secs(600), delay: Duration::from_secs(60) };
@@ -106,7 +113,7 @@ mod tests {
         let greylist = Greylist::default();
         let start = Instant::now();
         let defers = |message, recipients, seconds| {
-            greylist.defers(&SETTINGS, 7, message, recipients, start + Duration::from_secs(seconds))
+            greylist.defers(&SETTINGS, 7, self::message(message), recipients, start + Duration::from_secs(seconds))
         };
         assert!(!defers(1, 10, 0) && !defers(2, 9, 1));
         assert!(defers(3, 1, 2), "the twentieth recipient");
@@ -122,7 +129,7 @@ mod tests {
         let settings = GreylistSettings { recipients: 1, ..SETTINGS };
         let now = Instant::now();
         for number in 0..=ENTRIES_MAX as u64 {
-            assert!(greylist.defers(&settings, number, number, 1, now));
+            assert!(greylist.defers(&settings, number, message(number), 1, now));
         }
         let tables = greylist.tables.lock().unwrap();
         assert_eq!((tables.seen.entries.len(), tables.seen.order.len()), (ENTRIES_MAX, ENTRIES_MAX));

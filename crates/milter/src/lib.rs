@@ -16,6 +16,7 @@
 //! | `session` | the protocol: commands to answers |
 //! | `message` | a message as it arrives: its bytes and recipients |
 //! | `filter` | what happens to a message |
+//! | `identity` | IDs of messages, the same for a retry |
 //! | `server` | requests to the clearinghouse, and outages |
 //! | `metrics` | counters, and their HTTP endpoint |
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
@@ -25,6 +26,7 @@ pub mod config;
 mod connection;
 mod filter;
 mod greylist;
+mod identity;
 mod listener;
 mod memory;
 mod message;

@@ -4,10 +4,10 @@
 //! `Return-Path`) and without forged `X-Bruit` fields. Lines end in LF, as in a mailbox. So the signatures are those of
 //! the delivered message, even of malformed mail whose raw bytes are signed.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 use crate::filter::Filter;
+use crate::identity::Identity;
 use crate::memory::Reservation;
 use crate::recipients::{Recipients, address};
 
@@ -96,7 +96,7 @@ impl Draft {
     /// Adds a recipient.
     pub(crate) fn add_recipient(&mut self, written: &[u8], is_refused: bool) {
         let filter = &self.filter;
-        self.recipients.add(written, is_refused, &filter.settings, &filter.shared.hasher);
+        self.recipients.add(written, is_refused, &filter.settings, &filter.shared.identity_key);
     }
 
     /// Notes the MTA's name of the message.
@@ -155,10 +155,9 @@ impl Draft {
         self.lost.map_or(Ok(&self.bytes), Err)
     }
 
-    /// Returns a name that a retry of this message has as well: same sender, recipients and bytes. It reveals none of
-    /// them, because the hash has a secret key.
-    pub(crate) fn identity(&self, hasher: &RandomState) -> u64 {
-        hasher.hash_one((&self.sender, self.recipients.hash(), &self.bytes))
+    /// Returns an ID that a retry of this message has as well: same sender, recipients and bytes.
+    pub(crate) fn identity(&self) -> Identity {
+        self.filter.shared.identity_key.identity(&self.sender, self.recipients.hash(), &self.bytes)
     }
 
     /// Makes room for more bytes. Returns false if they are not to be kept.
@@ -243,17 +242,13 @@ mod tests {
     #[test]
     fn a_retry_has_the_same_identity_and_other_recipients_do_not() {
         let filter = filter("");
-        let hasher = RandomState::new();
         let identity = |recipient: &[u8], body: &[u8]| {
             let mut draft = Draft::new(Arc::clone(&filter), b"<a@b.example>", None);
             draft.add_recipient(recipient, false);
             draft.add_body(body);
-            draft.identity(&hasher)
+            draft.identity()
         };
-        let first = draft("");
-        drop(first);
         let own = |recipient| identity(recipient, b"text");
-        // The hasher of the recipients belongs to the filter, so all drafts here share it.
         assert_eq!(own(b"<c@d.example>"), own(b"<c@d.example>"));
         assert_ne!(own(b"<c@d.example>"), own(b"<e@d.example>"));
         assert_ne!(identity(b"<c@d.example>", b"text"), identity(b"<c@d.example>", b"other"));

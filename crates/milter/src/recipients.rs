@@ -1,12 +1,12 @@
 //! The recipients of one message, as they arrive. Memory does not grow with their number, except for the addresses that
 //! a split may remove, which are bounded.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 use bruit_client::http::Checked;
 
 use crate::config::{Disagreement, Rule, Settings};
+use crate::identity::IdentityKey;
 use crate::policy::{Action, Policy};
 
 /// Maximum number of different rules among the recipients of a message. With more, the recipients disagree.
@@ -46,16 +46,17 @@ pub(crate) enum Joint<'a> {
 
 impl Recipients {
     /// Adds a recipient, as the MTA wrote it: in angle brackets or bare. `is_refused` tells that the MTA refused it.
-    pub(crate) fn add(&mut self, written: &[u8], is_refused: bool, settings: &Settings, hasher: &RandomState) {
+    pub(crate) fn add(&mut self, written: &[u8], is_refused: bool, settings: &Settings, key: &IdentityKey) {
         let address = address(written);
-        if settings.traps.addresses.contains(&address.to_ascii_lowercase()) {
+        let is_trap = settings.traps.addresses.contains(&address.to_ascii_lowercase());
+        if is_refused && !is_trap {
+            return;
+        }
+        self.hash = self.hash.wrapping_add(key.hash(&address.to_ascii_lowercase()));
+        if is_trap {
             self.traps = self.traps.saturating_add(1);
             return;
         }
-        if is_refused {
-            return;
-        }
-        self.hash = self.hash.wrapping_add(hasher.hash_one(address.to_ascii_lowercase()));
         let rule = settings.rules.of(address);
         if **rule == Rule::Off {
             self.off = self.off.saturating_add(1);
@@ -172,8 +173,8 @@ mod tests {
 
     fn of(written: &[&str], settings: &Settings) -> Recipients {
         let mut recipients = Recipients::default();
-        let hasher = RandomState::new();
-        written.iter().for_each(|written| recipients.add(written.as_bytes(), false, settings, &hasher));
+        let key = IdentityKey::random().unwrap();
+        written.iter().for_each(|written| recipients.add(written.as_bytes(), false, settings, &key));
         recipients
     }
 
@@ -189,9 +190,9 @@ mod tests {
         assert!(of(&["<trap@b.example>"], &settings).all_traps());
         assert!(of(&["<off@b.example>"], &settings).all_opted_out());
         let mut refused = of(&["<trap@b.example>"], &settings);
-        refused.add(b"<nobody@b.example>", true, &settings, &RandomState::new());
+        refused.add(b"<nobody@b.example>", true, &settings, &IdentityKey::random().unwrap());
         assert!(refused.all_traps(), "a refused recipient does not count");
-        refused.add(b"<trap@b.example>", true, &settings, &RandomState::new());
+        refused.add(b"<trap@b.example>", true, &settings, &IdentityKey::random().unwrap());
         assert_eq!(refused.traps, 2, "a refused trap does");
     }
 
@@ -234,9 +235,9 @@ mod tests {
     fn memory_does_not_grow_with_the_number_of_recipients() {
         let (_folder, settings) = settings("disagreement = \"split\"\nsplit_to = \"q@b.example\"");
         let mut recipients = of(&["<held@b.example>"], &settings);
-        let hasher = RandomState::new();
+        let key = IdentityKey::random().unwrap();
         for number in 0..100_000 {
-            recipients.add(format!("<r{number}@b.example>").as_bytes(), false, &settings, &hasher);
+            recipients.add(format!("<r{number}@b.example>").as_bytes(), false, &settings, &key);
         }
         assert_eq!((recipients.counted(), recipients.rules.len()), (100_001, 2));
         assert_eq!(recipients.named.len(), SPLIT_MAX + 1);
@@ -246,13 +247,14 @@ mod tests {
     #[test]
     fn the_hash_does_not_depend_on_the_order() {
         let (_folder, settings) = settings("");
-        let hasher = RandomState::new();
+        let key = IdentityKey::random().unwrap();
         let hash = |written: [&str; 2]| {
             let mut recipients = Recipients::default();
-            written.iter().for_each(|one| recipients.add(one.as_bytes(), false, &settings, &hasher));
+            written.iter().for_each(|one| recipients.add(one.as_bytes(), false, &settings, &key));
             recipients.hash()
         };
         assert_eq!(hash(["<a@b.example>", "<C@b.example>"]), hash(["c@b.example", "<a@b.example>"]));
         assert_ne!(hash(["<a@b.example>", "<c@b.example>"]), hash(["<a@b.example>", "<d@b.example>"]));
+        assert_ne!(hash(["<a@b.example>", "<trap@b.example>"]), hash(["<a@b.example>", "<off@b.example>"]));
     }
 }

@@ -12,6 +12,7 @@ use bruit_client::ClientError;
 use crate::config::{Address, Config};
 use crate::connection::{self, ConnectionError, Socket};
 use crate::filter::{Filter, Shared};
+use crate::identity::IdentityKey;
 use crate::listener::{Listener, wake};
 use crate::metrics::{Endpoint, State};
 use crate::server::Listings;
@@ -58,6 +59,9 @@ pub enum StartError {
     /// A thread cannot be started.
     #[error("failed to start a thread")]
     Thread(#[source] io::Error),
+    /// The operating system has no random numbers.
+    #[error("no random numbers: {0}")]
+    Random(String),
     /// The client cannot be created.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -85,7 +89,9 @@ impl Milter {
     /// # Errors
     /// [`StartError`].
     pub fn start(config: &Config, parts: Parts) -> Result<Self, StartError> {
-        let shared = Arc::new(Shared::new(parts.listings, parts.spool.unwrap_or_else(|| Box::new(NoSpool))));
+        let identity_key = IdentityKey::random().map_err(|error| StartError::Random(error.to_string()))?;
+        let shared =
+            Arc::new(Shared::new(identity_key, parts.listings, parts.spool.unwrap_or_else(|| Box::new(NoSpool))));
         let filter = Filter::new(config.settings.clone(), Arc::clone(&shared))?;
         let service = Arc::new(Service {
             filter: RwLock::new(Arc::new(filter)),

@@ -15,7 +15,7 @@ const NOBODY: &str = "http://127.0.0.1:1";
 
 /// Creates a filter whose server cannot be reached.
 pub(crate) fn filter(text: &str) -> Arc<Filter> {
-    filter_with(text, Shared::new(None, Box::new(NoSpool)))
+    filter_with(text, Shared::new(IdentityKey::fixed(), None, Box::new(NoSpool)))
 }
 
 fn filter_with(text: &str, shared: Shared) -> Arc<Filter> {
@@ -55,7 +55,7 @@ impl StandIn {
 
     /// Returns a filter that asks this server.
     fn filter(&self, text: &str) -> Arc<Filter> {
-        filter_at(&self.url, text, Shared::new(None, Box::new(NoSpool)))
+        filter_at(&self.url, text, Shared::new(IdentityKey::fixed(), None, Box::new(NoSpool)))
     }
 
     /// Returns the heads of the requests whose path begins like this.
@@ -179,7 +179,8 @@ fn a_replica_answers_while_the_server_does_not() {
         (None, "unchecked; reason=unreachable"),
     ] {
         let text = "[server]\nreplica = \"/r\"\nreplica_max_age = \"60s\"\n[spam]\naction = \"reject\"";
-        let filter = filter_with(text, Shared::new(Some(Box::new(Fixed(found))), Box::new(NoSpool)));
+        let filter =
+            filter_with(text, Shared::new(IdentityKey::fixed(), Some(Box::new(Fixed(found))), Box::new(NoSpool)));
         let outcome = filter.decide(&draft(&filter, &["<c@d.example>"]));
         assert_eq!(outcome, Outcome::accept(Some(expected.to_owned())));
     }
@@ -215,7 +216,7 @@ fn mail_to_traps_is_reported_only_if_all_recipients_are_traps_unless_asked_other
     let reports = |more: &str, recipients: &[&str]| {
         let spool = Counted::default();
         let text = format!("[traps]\naddresses = [\"trap@d.example\"]\n{more}");
-        let filter = filter_with(&text, Shared::new(None, Box::new(spool.clone())));
+        let filter = filter_with(&text, Shared::new(IdentityKey::fixed(), None, Box::new(spool.clone())));
         let outcome = filter.decide(&draft(&filter, recipients));
         (spool.0.load(Ordering::Relaxed), outcome.decision, outcome.field.unwrap())
     };
@@ -226,6 +227,23 @@ fn mail_to_traps_is_reported_only_if_all_recipients_are_traps_unless_asked_other
     assert_eq!(reports("when = \"any\"", &[one, "<c@d.example>"]).0, 1);
     assert_eq!(reports("when = \"any\"\naction = \"discard\"", &[one, "<c@d.example>"]).1, accept);
     assert_eq!(reports("when = \"any\"", &["<c@d.example>"]).0, 0);
+}
+
+/// The ID of a report was once random, so a retry of the message counted again.
+#[test]
+fn a_retry_of_a_trapped_message_has_the_id_of_the_first_attempt() {
+    let claimed = r#"{"accepted":1,"listed":0,"revoked":0,"ignored":0,"refused":0}"#;
+    let server = StandIn::start(move |_| (200, claimed.into()));
+    let filter = server.filter("[traps]\naddresses = [\"trap@d.example\", \"other@d.example\"]");
+    for trap in ["<trap@d.example>", "<trap@d.example>", "<other@d.example>"] {
+        filter.decide(&draft(&filter, &[trap]));
+    }
+    let key = |head: &String| {
+        head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("idempotency-key: ").map(str::to_owned))
+    };
+    let keys: Vec<String> = server.requests("/v1/report").iter().map(|head| key(head).unwrap()).collect();
+    assert_eq!((keys.len(), keys[0] == keys[1], keys[0] == keys[2]), (3, true, false), "{keys:?}");
+    assert!(keys.iter().all(|key| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit())), "{keys:?}");
 }
 
 /// Reports and checks once shared one state, so a refused token of the traps let all mail pass unchecked.
