@@ -3,12 +3,14 @@
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bruit_protocols::milter::{Decoder, FrameError, RECEIVE_BYTES_MAX};
+use bruit_protocols::milter::{Decoder, FrameError, KEPT_BYTES_MAX, RECEIVE_BYTES_MAX};
 
 use crate::config::Limits;
+use crate::memory::{Memory, Reservation};
 use crate::metrics::CutOff;
 use crate::session::{Next, SequenceError, Session};
 
@@ -17,6 +19,9 @@ const GLANCE: Duration = Duration::from_millis(250);
 
 /// Maximum time for the MTA to accept an answer.
 const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Length of a connection's buffer that is not counted towards the memory for messages. The usual commands fit into it.
+const UNCOUNTED_BYTES: usize = KEPT_BYTES_MAX + RECEIVE_BYTES_MAX;
 
 /// A connected socket.
 #[derive(Debug)]
@@ -40,6 +45,8 @@ pub(crate) enum ConnectionError {
     SlowCommand(Duration),
     #[error("a message was not complete after {0:?}")]
     SlowContent(Duration),
+    #[error("no memory for a command of more than {UNCOUNTED_BYTES} bytes")]
+    Memory,
 }
 
 impl ConnectionError {
@@ -50,6 +57,7 @@ impl ConnectionError {
             Self::Frame(_) | Self::Sequence(_) => Some(CutOff::Malformed),
             Self::Idle(_) => Some(CutOff::Idle),
             Self::SlowCommand(_) | Self::SlowContent(_) => Some(CutOff::Slow),
+            Self::Memory => Some(CutOff::Busy),
         }
     }
 }
@@ -134,9 +142,11 @@ pub(crate) fn serve(
     mut socket: Socket,
     mut session: Session,
     limits: Limits,
+    memory: Arc<Memory>,
     is_stopping: &AtomicBool,
 ) -> Result<(), ConnectionError> {
     socket.set_timeouts()?;
+    let mut reservation = Reservation::new(memory);
     let mut decoder = Decoder::default();
     let mut buffer = vec![0; RECEIVE_BYTES_MAX];
     let mut out = Vec::new();
@@ -152,6 +162,7 @@ pub(crate) fn serve(
             Some(count) => count,
         };
         decoder.receive(buffer.get(..count).unwrap_or_default());
+        reserve(&mut reservation, &decoder, limits)?;
         let mut had_command = false;
         while let Some(command) = decoder.next_command()? {
             had_command = true;
@@ -168,10 +179,39 @@ pub(crate) fn serve(
     }
 }
 
+/// Counts the buffer of a long command towards the memory for messages.
+fn reserve(reservation: &mut Reservation, decoder: &Decoder, limits: Limits) -> Result<(), ConnectionError> {
+    let counted = decoder.held_bytes().saturating_sub(UNCOUNTED_BYTES) as u64;
+    if counted == 0 {
+        reservation.release();
+    }
+    if reservation.grow_to(counted, limits.memory_bytes) { Ok(()) } else { Err(ConnectionError::Memory) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::Config;
+
+    #[test]
+    fn long_commands_count_towards_the_memory() {
+        let limits = Config::parse("[limits]\nmessage = \"64KiB\"\nmemory = \"256KiB\"").unwrap().settings.limits;
+        let memory = Arc::new(Memory::default());
+        let [mut one, mut two] = [1, 2].map(|_| Reservation::new(Arc::clone(&memory)));
+        let receive = |bytes: usize| {
+            let mut decoder = Decoder::default();
+            decoder.receive(&(1_u32 << 20).to_be_bytes());
+            (0..bytes / 1_000).for_each(|_| decoder.receive(&[b'x'; 1_000]));
+            decoder
+        };
+        reserve(&mut one, &receive(UNCOUNTED_BYTES - 2_000), limits).unwrap();
+        assert_eq!(memory.used_bytes(), 0, "short commands need no reservation");
+        reserve(&mut one, &receive(UNCOUNTED_BYTES + 200_000), limits).unwrap();
+        let full = reserve(&mut two, &receive(UNCOUNTED_BYTES + 200_000), limits);
+        assert!(matches!(full, Err(ConnectionError::Memory)), "{full:?}");
+        reserve(&mut one, &Decoder::default(), limits).unwrap();
+        assert_eq!(memory.used_bytes(), 0);
+    }
 
     #[test]
     fn time_limits_start_at_the_first_byte() {

@@ -97,6 +97,10 @@ impl Draft {
     pub(crate) fn add_recipient(&mut self, written: &[u8], is_refused: bool) {
         let filter = &self.filter;
         self.recipients.add(written, is_refused, &filter.settings, &filter.shared.identity_key);
+        let held = (self.recipients.held_bytes() + self.bytes.capacity()) as u64;
+        if !self.memory.grow_to(held, filter.settings.limits.memory_bytes) {
+            self.recipients.forget_names();
+        }
     }
 
     /// Notes the MTA's name of the message.
@@ -165,11 +169,10 @@ impl Draft {
         if self.lost.is_some() || self.skip.is_some() {
             return false;
         }
-        let limits = &self.filter.settings.limits;
-        let needed = (self.bytes.len() + more) as u64;
-        let lost = if needed > limits.message_bytes {
+        let needed = self.bytes.len() + more;
+        let lost = if needed as u64 > self.filter.settings.limits.message_bytes {
             Some(Lost::TooLong)
-        } else if !self.memory.grow_to(needed, limits.memory_bytes) {
+        } else if !self.reserve(needed) {
             Some(Lost::Busy)
         } else {
             None
@@ -180,6 +183,21 @@ impl Draft {
             self.memory.release();
         }
         self.lost.is_none()
+    }
+
+    /// Makes room for `needed` bytes in all, and for more pieces if there is enough memory. The buffer never exceeds
+    /// the reserved memory.
+    fn reserve(&mut self, needed: usize) -> bool {
+        if needed <= self.bytes.capacity() {
+            return true;
+        }
+        let limits = &self.filter.settings.limits;
+        let ample = usize::try_from(limits.message_bytes).unwrap_or(needed).min(needed + needed / 4);
+        let held = self.recipients.held_bytes();
+        let can_have = |bytes: &usize| self.memory.grow_to((bytes + held) as u64, limits.memory_bytes);
+        let Some(granted) = [ample.max(needed), needed].into_iter().find(can_have) else { return false };
+        self.bytes.reserve_exact(granted - self.bytes.len());
+        true
     }
 }
 
@@ -237,6 +255,31 @@ mod tests {
         assert_eq!(lost, [None, None, Some(Lost::Busy)]);
         drop(drafts);
         assert_eq!(filter.shared.memory.used_bytes(), 0);
+    }
+
+    #[test]
+    fn the_buffer_of_a_message_stays_within_the_reserved_memory() {
+        let mut message = draft("[limits]\nmessage = \"1MiB\"\nmemory = \"1MiB\"");
+        for _ in 0..(1 << 20) / 1_000 - 1 {
+            message.add_body(&[b'x'; 1_000]);
+            assert!(message.bytes.capacity() as u64 <= message.memory_used(), "{}", message.bytes.capacity());
+        }
+        assert!(message.bytes().is_ok());
+    }
+
+    #[test]
+    fn addresses_count_towards_the_memory_and_are_given_up_first() {
+        let split = "[recipients]\ndisagreement = \"split\"\nsplit_to = \"q@b.example\"\n";
+        let filter = filter(&format!("{split}[limits]\nmessage = \"64KiB\"\nmemory = \"128KiB\""));
+        let mut message = Draft::new(Arc::clone(&filter), b"<a@b.example>", None);
+        let address = |number: usize| format!("<{number:0400}@b.example>");
+        (0..100).for_each(|number| message.add_recipient(address(number).as_bytes(), false));
+        assert!(message.recipients.held_bytes() > 40_000 && message.memory_used() >= 64 << 10);
+        let mut other = Draft::new(Arc::clone(&filter), b"<a@b.example>", None);
+        other.add_body(b"text");
+        (100..300).for_each(|number| message.add_recipient(address(number).as_bytes(), false));
+        assert_eq!(message.recipients.held_bytes(), 0);
+        assert_eq!(message.memory_used(), 128 << 10, "both hold a step");
     }
 
     #[test]

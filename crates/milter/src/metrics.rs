@@ -22,6 +22,8 @@ pub(crate) enum CutOff {
     Malformed,
     Slow,
     Idle,
+    /// There was no memory for a long command.
+    Busy,
 }
 
 /// The result of reporting mail to a trap.
@@ -40,7 +42,7 @@ pub(crate) enum TrapResult {
 pub(crate) struct Metrics {
     pub(crate) connections: Counter,
     pub(crate) refused_connections: Counter,
-    cut_off: [Counter; 3],
+    cut_off: [Counter; 4],
     messages: [Counter; 5],
     actions: [Counter; 5],
     unchecked: [Counter; 7],
@@ -79,13 +81,14 @@ impl Counter {
 }
 
 impl CutOff {
-    pub(crate) const ALL: [Self; 3] = [Self::Malformed, Self::Slow, Self::Idle];
+    pub(crate) const ALL: [Self; 4] = [Self::Malformed, Self::Slow, Self::Idle, Self::Busy];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Malformed => "malformed",
             Self::Slow => "slow",
             Self::Idle => "idle",
+            Self::Busy => "busy",
         }
     }
 }
@@ -268,7 +271,7 @@ mod tests {
         metrics.check(Duration::from_micros(1_000_001));
         let text = metrics.text(State { connections_open: 1, message_bytes: 1, is_server_up: true });
         let values: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-        assert_eq!(values.len(), 2 + 1 + 3 + 5 + 5 + 7 + 4 + 5 + 7 + 2 + 2, "{text}");
+        assert_eq!(values.len(), 2 + 1 + 4 + 5 + 5 + 7 + 4 + 5 + 7 + 2 + 2, "{text}");
         let is_one = |line: &&&str| line.ends_with(" 1") || line.ends_with(" 1.000001");
         assert_eq!(values.iter().filter(is_one).count(), values.len(), "{text}");
     }

@@ -1,5 +1,5 @@
 //! The recipients of one message, as they arrive. Memory does not grow with their number, except for the addresses that
-//! a split may remove, which are bounded.
+//! a split may remove, which are bounded in number and length.
 
 use std::sync::Arc;
 
@@ -15,6 +15,9 @@ const RULES_MAX: usize = 64;
 /// Maximum number of recipients of a message that may be split. With more, the message is tagged for everyone.
 pub(crate) const SPLIT_MAX: usize = 1_000;
 
+/// Maximum length of the address of a recipient that may be split off. SMTP allows 256 bytes (RFC 5321, 4.5.3.1.3).
+pub(crate) const ADDRESS_BYTES_MAX: usize = 512;
+
 /// The recipients of a message.
 #[derive(Debug, Default)]
 pub(crate) struct Recipients {
@@ -29,6 +32,10 @@ pub(crate) struct Recipients {
     has_more_rules: bool,
     /// The counted recipients as the MTA wrote them, with their rules, if messages may be split.
     named: Vec<(Box<[u8]>, Arc<Rule>)>,
+    /// Total length of these addresses.
+    named_bytes: usize,
+    /// True if `named` was given up, so the message cannot be split.
+    is_unsplittable: bool,
     /// A sum of hashes: the same recipients in any order have the same.
     hash: u64,
 }
@@ -64,9 +71,29 @@ impl Recipients {
         }
         self.counted = self.counted.saturating_add(1);
         self.add_rule(rule);
-        if matches!(settings.disagreement, Disagreement::Split(_)) && self.named.len() <= SPLIT_MAX {
+        if matches!(settings.disagreement, Disagreement::Split(_)) {
+            self.add_name(written, rule);
+        }
+    }
+
+    fn add_name(&mut self, written: &[u8], rule: &Arc<Rule>) {
+        if self.named.len() >= SPLIT_MAX || written.len() > ADDRESS_BYTES_MAX {
+            self.forget_names();
+        }
+        if !self.is_unsplittable {
+            self.named_bytes += written.len();
             self.named.push((written.into(), Arc::clone(rule)));
         }
+    }
+
+    /// Releases the memory for addresses. The message is then not split.
+    pub(crate) fn forget_names(&mut self) {
+        (self.named, self.named_bytes, self.is_unsplittable) = (Vec::new(), 0, true);
+    }
+
+    /// Returns the memory held by addresses.
+    pub(crate) const fn held_bytes(&self) -> usize {
+        self.named_bytes + self.named.capacity() * size_of::<(Box<[u8]>, Arc<Rule>)>()
     }
 
     fn add_rule(&mut self, rule: &Arc<Rule>) {
@@ -137,7 +164,7 @@ impl Recipients {
             [] => Joint::Tag,
             [action] if !self.has_more_rules => Joint::Same(*action),
             actions => match disagreement {
-                Disagreement::Split(_) if actions.contains(&Action::Quarantine) && self.named.len() <= SPLIT_MAX => {
+                Disagreement::Split(_) if actions.contains(&Action::Quarantine) && !self.is_unsplittable => {
                     let held = self.named.iter().filter(|(_, rule)| action(rule) == Action::Quarantine);
                     Joint::Split(held.map(|(address, _)| &**address).collect())
                 }
@@ -240,8 +267,22 @@ mod tests {
             recipients.add(format!("<r{number}@b.example>").as_bytes(), false, &settings, &key);
         }
         assert_eq!((recipients.counted(), recipients.rules.len()), (100_001, 2));
-        assert_eq!(recipients.named.len(), SPLIT_MAX + 1);
+        assert_eq!(recipients.held_bytes(), 0);
         assert_eq!(recipients.joint(&spam(), &settings.disagreement), Joint::Tag, "too many to split");
+    }
+
+    /// A recipient of a megabyte was once kept, a thousand times per message.
+    #[test]
+    fn a_message_to_an_overlong_address_is_not_split() {
+        let (_folder, settings) = settings("disagreement = \"split\"\nsplit_to = \"q@b.example\"");
+        let long = |bytes: usize| format!("<{}@b.example>", "x".repeat(bytes - "<@b.example>".len()));
+        let joint = |written: &[&str]| {
+            let recipients = of(written, &settings);
+            (format!("{:?}", recipients.joint(&spam(), &settings.disagreement)), recipients.held_bytes())
+        };
+        let (split, held) = joint(&["<held@b.example>", &long(ADDRESS_BYTES_MAX)]);
+        assert!(split.starts_with("Split") && (ADDRESS_BYTES_MAX..2_000).contains(&held), "{split} {held}");
+        assert_eq!(joint(&["<held@b.example>", &long(ADDRESS_BYTES_MAX + 1)]), ("Tag".to_owned(), 0));
     }
 
     #[test]

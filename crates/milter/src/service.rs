@@ -241,7 +241,8 @@ impl Service {
                 let service = Arc::clone(&service);
                 Arc::new(move || service.current())
             };
-            if let Err(error) = connection::serve(socket, Session::new(current), limits, &service.is_stopping) {
+            let memory = Arc::clone(&service.shared.memory);
+            if let Err(error) = connection::serve(socket, Session::new(current), limits, memory, &service.is_stopping) {
                 service.note(&error);
             }
         };
