@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use ureq::http::{HeaderValue, Method, Request, Response, Uri};
-use ureq::{Agent, Body};
+use ureq::{Agent, AsSendBody, Body};
 
 use crate::error::ClientError;
 
@@ -65,7 +65,6 @@ impl Client {
             return Err(ClientError::Token);
         }
         let config = Agent::config_builder()
-            .timeout_global(Some(timeout))
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
@@ -102,6 +101,12 @@ impl Client {
             (1..=IDEMPOTENCY_BYTES_MAX).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic());
         let value = HeaderValue::from_str(name).ok().filter(|_| is_name).ok_or(ClientError::IdempotencyKey)?;
         Ok(Self { idempotency_key: Some(value), ..self })
+    }
+
+    /// Sets another limit for a whole request. Connections are shared with the client that this one was cloned from.
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
     }
 
     /// Returns the server's base URL.
@@ -200,7 +205,7 @@ impl Client {
     /// Returns [`ClientError`] if there is no valid response.
     pub fn realm(&self) -> Result<Vec<u8>, ClientError> {
         let request = self.request(Method::GET, "/v1/federation/realm", ()).map_err(|cause| self.malformed(cause))?;
-        self.body(self.agent.run(request))
+        self.body(self.run(request))
     }
 
     /// Returns a page of the whitelist, starting at the sender with index `offset`.
@@ -289,14 +294,18 @@ impl Client {
 
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         let request = self.request(Method::GET, path, ()).map_err(|cause| self.malformed(cause))?;
-        self.answer(self.agent.run(request))
+        self.answer(self.run(request))
     }
 
     fn send<T: DeserializeOwned>(&self, method: Method, path: &str, body: &impl Serialize) -> Result<T, ClientError> {
         let body = serde_json::to_vec(body).map_err(|cause| self.malformed(cause))?;
         let request = self.request(method, path, body).map_err(|cause| self.malformed(cause))?;
-        let request = self.agent.configure_request(request).allow_non_standard_methods(true).build();
-        self.answer(self.agent.run(request))
+        self.answer(self.run(request))
+    }
+
+    fn run<B: AsSendBody>(&self, request: Request<B>) -> Result<Response<Body>, ureq::Error> {
+        let configured = self.agent.configure_request(request).timeout_global(Some(self.timeout));
+        self.agent.run(configured.allow_non_standard_methods(true).build())
     }
 
     fn request<B>(&self, method: Method, path: &str, body: B) -> Result<Request<B>, ureq::http::Error> {

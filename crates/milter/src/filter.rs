@@ -16,7 +16,7 @@ use crate::metrics::{Metrics, TrapResult};
 use crate::outcome::{Decision, Outcome, field, refusal};
 use crate::policy::{Action, Class};
 use crate::recipients::Joint;
-use crate::server::{Health, Listings, Remote, RequestKind, Unavailable};
+use crate::server::{Deadline, Health, Listings, Remote, RequestKind, Unavailable};
 use crate::spool::Spool;
 
 /// The part of the spool that is sent at a time.
@@ -107,21 +107,23 @@ impl Filter {
             metrics.skipped(skip);
             return Outcome::accept(None);
         }
+        let deadline = Deadline::start(self.settings.server.timeout);
         let traps = &self.settings.traps;
-        if draft.recipients.all_traps() || (traps.any && draft.recipients.has_trap()) {
-            self.report(draft);
-        }
         if draft.recipients.all_traps() {
+            self.report(draft, deadline);
             let decision = if traps.discard { Decision::Discard } else { Decision::Accept };
             return Outcome { decision, ..Outcome::unchecked("trap") };
         }
-        self.check(draft)
+        if traps.any && draft.recipients.has_trap() {
+            self.report(draft, deadline.half());
+        }
+        self.check(draft, deadline)
     }
 
     /// Reports a message as mail to a trap.
-    fn report(&self, draft: &Draft) {
+    fn report(&self, draft: &Draft, deadline: Deadline) {
         let Ok(bytes) = draft.bytes() else { return self.shared.metrics.trap(TrapResult::Lost) };
-        let Some(subject) = self.sign(Purpose::Claim, bytes) else {
+        let Some(subject) = self.sign(Purpose::Claim, bytes, deadline) else {
             return self.shared.metrics.trap(TrapResult::Lost);
         };
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -133,7 +135,7 @@ impl Filter {
                 return self.shared.metrics.trap(TrapResult::Lost);
             }
         };
-        let answer = self.shared.trap_health.ask(|| self.remote.report(&report));
+        let answer = self.shared.trap_health.ask(deadline, |time| self.remote.report(&report, time));
         let is_refused = matches!(answer, Err(Unavailable::Refused | Unavailable::Rejected));
         self.shared.metrics.trap_refusals.add(is_refused.into());
         let result = match answer {
@@ -159,12 +161,14 @@ impl Filter {
         }
     }
 
-    fn check(&self, draft: &Draft) -> Outcome {
+    fn check(&self, draft: &Draft, deadline: Deadline) -> Outcome {
         let bytes = match draft.bytes() {
             Ok(bytes) => bytes,
             Err(lost) => return self.unchecked(lost.name()),
         };
-        let Some(subject) = self.sign(Purpose::Check, bytes) else { return self.unchecked(Lost::Busy.name()) };
+        let Some(subject) = self.sign(Purpose::Check, bytes, deadline) else {
+            return self.unchecked(Lost::Busy.name());
+        };
         let subject = Subject { sender: sender(&draft.sender), ..subject };
         let key = draft.identity().to_string();
         let recipients = draft.recipients.counted();
@@ -173,7 +177,7 @@ impl Filter {
             bulk_threshold: draft.recipients.bulk_threshold(),
         };
         let started = Instant::now();
-        match self.shared.health.ask(|| self.remote.check(&subject, options, &key)) {
+        match self.shared.health.ask(deadline, |time| self.remote.check(&subject, options, &key, time)) {
             Ok(checked) => {
                 self.shared.metrics.check(started.elapsed());
                 self.shared.metrics.recipients.add(recipients.into());
@@ -184,8 +188,8 @@ impl Filter {
     }
 
     /// Computes the signatures of a message. Returns `None` if too many other messages are being signed.
-    fn sign(&self, purpose: Purpose, bytes: &[u8]) -> Option<Subject> {
-        let _turn = self.shared.signing.enter(self.settings.server.timeout)?;
+    fn sign(&self, purpose: Purpose, bytes: &[u8], deadline: Deadline) -> Option<Subject> {
+        let _turn = self.shared.signing.enter(deadline.remaining())?;
         Some(Signer::new(purpose).subject(bytes))
     }
 

@@ -26,6 +26,17 @@ const RETRY_WITHIN: Duration = Duration::from_millis(100);
 /// Number of errors in a row that begin an outage, if each may concern a single message.
 const ERRORS_MAX: u32 = 3;
 
+/// Minimum time for a request. With less, none is made.
+const REQUEST_TIME_MIN: Duration = Duration::from_millis(10);
+
+/// The time by which a message must have its answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline {
+    end: Instant,
+    /// The whole time for a message.
+    timeout: Duration,
+}
+
 /// A local copy of the listings, used while the server does not answer.
 pub trait Listings: Send + Sync {
     /// Returns true if one of the signatures may be listed, and false if none is. Returns `None` if the copy in `file`
@@ -43,6 +54,8 @@ pub(crate) enum Unavailable {
     /// The server refuses this request for its contents.
     Rejected,
     Malformed,
+    /// There was no time left to ask.
+    Busy,
 }
 
 /// The state of the server for one kind of request, as seen by all connections.
@@ -84,7 +97,7 @@ pub(crate) struct Remote {
 }
 
 impl Unavailable {
-    /// The names in metrics and header fields.
+    /// The names in metrics, except "busy", which messages without memory have, too.
     pub(crate) const NAMES: [&str; 4] = ["timed_out", "unreachable", "refused", "malformed"];
 
     /// Returns the name in metrics and header fields.
@@ -94,6 +107,7 @@ impl Unavailable {
             Self::Unreachable => "unreachable",
             Self::Refused | Self::Rejected => "refused",
             Self::Malformed => "malformed",
+            Self::Busy => "busy",
         }
     }
 
@@ -107,6 +121,28 @@ impl Unavailable {
     }
 }
 
+impl Deadline {
+    /// Returns the deadline of a message that is complete now.
+    pub(crate) fn start(timeout: Duration) -> Self {
+        Self { end: Instant::now() + timeout, timeout }
+    }
+
+    /// Returns the remaining time.
+    pub(crate) fn remaining(self) -> Duration {
+        self.end.saturating_duration_since(Instant::now())
+    }
+
+    /// Returns the deadline for the first of two requests.
+    pub(crate) fn half(self) -> Self {
+        Self { end: Instant::now() + self.remaining() / 2, ..self }
+    }
+
+    /// Returns true if a server that does not answer in this time may still be in order.
+    fn is_short(self, time: Duration) -> bool {
+        time < self.timeout / 4
+    }
+}
+
 impl Health {
     pub(crate) fn new(kind: RequestKind) -> Self {
         Self { kind, state: Mutex::default() }
@@ -117,14 +153,22 @@ impl Health {
         self.lock().outage.is_some()
     }
 
-    /// Runs a request, unless an outage lasts and another message has just tried.
-    pub(crate) fn ask<T>(&self, request: impl Fn() -> Result<T, ClientError>) -> Result<T, Unavailable> {
+    /// Runs a request within the remaining time, unless an outage lasts and another message has just tried.
+    pub(crate) fn ask<T>(
+        &self,
+        deadline: Deadline,
+        request: impl Fn(Duration) -> Result<T, ClientError>,
+    ) -> Result<T, Unavailable> {
+        let time = deadline.remaining();
+        if time < REQUEST_TIME_MIN {
+            return Err(Unavailable::Busy);
+        }
         self.admit(Instant::now())?;
-        let started = Instant::now();
-        let mut answer = request();
-        if matches!(answer, Err(ClientError::Unreachable { .. })) && !self.is_down() && started.elapsed() < RETRY_WITHIN
-        {
-            answer = request();
+        let mut answer = request(time);
+        let left = deadline.remaining();
+        let is_early = time - left.min(time) < RETRY_WITHIN && left >= REQUEST_TIME_MIN;
+        if matches!(answer, Err(ClientError::Unreachable { .. })) && !self.is_down() && is_early {
+            answer = request(left);
         }
         match answer {
             Ok(answer) => {
@@ -138,7 +182,7 @@ impl Health {
                 Err(Unavailable::Rejected)
             }
             Err(error) => {
-                self.fail(&error, Instant::now());
+                self.fail(&error, deadline.is_short(time), Instant::now());
                 Err(Unavailable::of(&error))
             }
         }
@@ -156,7 +200,8 @@ impl Health {
         Ok(())
     }
 
-    fn fail(&self, error: &ClientError, now: Instant) {
+    /// Notes a failure. `is_short` means that the server had less time than usual.
+    fn fail(&self, error: &ClientError, is_short: bool, now: Instant) {
         let mut state = self.lock();
         let next_probe = now + PROBE_INTERVAL;
         let reason = Unavailable::of(error);
@@ -165,7 +210,7 @@ impl Health {
             return;
         }
         state.errors = state.errors.saturating_add(1);
-        if may_concern_one_message(error) && state.errors < ERRORS_MAX {
+        if may_concern_one_message(error, is_short) && state.errors < ERRORS_MAX {
             drop(state);
             tracing::debug!(%error, "request failed");
             return;
@@ -193,9 +238,10 @@ impl Health {
     }
 }
 
-/// Returns true if the server answered, and another message may get a better answer.
-const fn may_concern_one_message(error: &ClientError) -> bool {
+/// Returns true if another message may get a better answer.
+const fn may_concern_one_message(error: &ClientError, is_short: bool) -> bool {
     match error {
+        ClientError::TimedOut { .. } => is_short,
         ClientError::Refused { problem, .. } => matches!(problem.status, 429 | 500..),
         ClientError::Malformed { .. } => true,
         _ => false,
@@ -214,13 +260,19 @@ impl Remote {
     }
 
     /// Checks a message and counts its recipients. Requests with the same key count once.
-    pub(crate) fn check(&self, subject: &Subject, options: CheckOptions, key: &str) -> Result<Checked, ClientError> {
-        self.checks.clone().with_idempotency_key(key)?.check_with(subject, options)
+    pub(crate) fn check(
+        &self,
+        subject: &Subject,
+        options: CheckOptions,
+        key: &str,
+        time: Duration,
+    ) -> Result<Checked, ClientError> {
+        self.checks.clone().with_timeout(time).with_idempotency_key(key)?.check_with(subject, options)
     }
 
     /// Reports a message. A report that is repeated later counts once.
-    pub(crate) fn report(&self, report: &SpooledReport) -> Result<Claimed, ClientError> {
-        self.reports.send_spooled(report)
+    pub(crate) fn report(&self, report: &SpooledReport, time: Duration) -> Result<Claimed, ClientError> {
+        self.reports.clone().with_timeout(time).send_spooled(report)
     }
 
     /// Returns the client for reports.
@@ -245,12 +297,38 @@ mod tests {
         ClientError::Refused { server: "s".into(), problem: Problem::new(status, "no", "no") }
     }
 
+    fn soon() -> Deadline {
+        Deadline::start(Duration::from_secs(60))
+    }
+
+    #[test]
+    fn a_message_has_one_deadline_for_all_its_requests() {
+        let deadline = soon();
+        let half = deadline.half();
+        let limit = Duration::from_secs(30);
+        assert!(half.remaining() <= limit && half.remaining() > limit / 2 && deadline.remaining() > limit);
+        let over = Deadline::start(Duration::ZERO);
+        let health = Health::new(RequestKind::Check);
+        assert_eq!(health.ask(over, |_| Ok(())), Err(Unavailable::Busy));
+        assert!(!health.is_down());
+    }
+
+    #[test]
+    fn a_timeout_begins_an_outage_only_if_the_server_had_time() {
+        let late = Deadline { timeout: Duration::from_secs(600), ..soon() };
+        let health = Health::new(RequestKind::Check);
+        assert_eq!(health.ask(late, |_| Err::<(), _>(timed_out())), Err(Unavailable::TimedOut));
+        assert!(!health.is_down(), "a tenth of the time was left");
+        assert_eq!(health.ask(soon(), |_| Err::<(), _>(timed_out())), Err(Unavailable::TimedOut));
+        assert!(health.is_down());
+    }
+
     #[test]
     fn an_outage_lets_one_message_per_interval_wait() {
         let health = Health::new(RequestKind::Check);
         let now = Instant::now();
         assert_eq!(health.admit(now), Ok(()));
-        health.fail(&timed_out(), now);
+        health.fail(&timed_out(), false, now);
         assert!(health.is_down());
         assert_eq!(health.admit(now), Err(Unavailable::TimedOut));
         assert_eq!(health.admit(now + PROBE_INTERVAL), Ok(()));
@@ -263,10 +341,10 @@ mod tests {
     fn a_request_that_is_refused_for_its_contents_is_no_outage() {
         let health = Health::new(RequestKind::Check);
         for _ in 0..ERRORS_MAX {
-            assert_eq!(health.ask(|| Err::<(), _>(refused(400))), Err(Unavailable::Rejected));
+            assert_eq!(health.ask(soon(), |_| Err::<(), _>(refused(400))), Err(Unavailable::Rejected));
         }
         assert!(!health.is_down());
-        assert_eq!(health.ask(|| Err::<(), _>(refused(403))), Err(Unavailable::Refused));
+        assert_eq!(health.ask(soon(), |_| Err::<(), _>(refused(403))), Err(Unavailable::Refused));
         assert!(health.is_down(), "a wrong token concerns every message");
     }
 
@@ -274,7 +352,7 @@ mod tests {
     #[test]
     fn only_several_errors_in_a_row_begin_an_outage() {
         let fails = |health: &Health, status| {
-            assert_eq!(health.ask(|| Err::<(), _>(refused(status))), Err(Unavailable::Refused));
+            assert_eq!(health.ask(soon(), |_| Err::<(), _>(refused(status))), Err(Unavailable::Refused));
         };
         for status in [429, 500, 503] {
             let health = Health::new(RequestKind::Check);
@@ -282,7 +360,7 @@ mod tests {
                 fails(&health, status);
             }
             assert!(!health.is_down(), "{status}");
-            assert_eq!(health.ask(|| Ok(())), Ok(()));
+            assert_eq!(health.ask(soon(), |_| Ok(())), Ok(()));
             for _ in 1..ERRORS_MAX {
                 fails(&health, status);
             }
@@ -296,17 +374,17 @@ mod tests {
     fn a_connection_that_was_closed_while_idle_is_tried_again_once() {
         let health = Health::new(RequestKind::Check);
         let tries = Cell::new(0);
-        let request = || {
+        let request = |_| {
             tries.set(tries.get() + 1);
             let gone = ClientError::Unreachable { server: "s".into(), cause: "closed".into() };
             if tries.get() == 1 { Err(gone) } else { Ok(()) }
         };
-        assert_eq!((health.ask(request), tries.get(), health.is_down()), (Ok(()), 2, false));
+        assert_eq!((health.ask(soon(), request), tries.get(), health.is_down()), (Ok(()), 2, false));
         let tries = Cell::new(0);
-        let request = || {
+        let request = |_| {
             tries.set(tries.get() + 1);
             Err::<(), _>(timed_out())
         };
-        assert_eq!((health.ask(request), tries.get()), (Err(Unavailable::TimedOut), 1));
+        assert_eq!((health.ask(soon(), request), tries.get()), (Err(Unavailable::TimedOut), 1));
     }
 }

@@ -246,6 +246,20 @@ fn a_retry_of_a_trapped_message_has_the_id_of_the_first_attempt() {
     assert!(keys.iter().all(|key| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit())), "{keys:?}");
 }
 
+/// Waiting for a place to sign, the report and the check once had the whole time each.
+#[test]
+fn a_silent_server_costs_a_message_the_timeout_only_once() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let timeout = Duration::from_secs(2);
+    let text = "[server]\ntimeout = \"2s\"\n[traps]\naddresses = [\"trap@d.example\"]\nwhen = \"any\"";
+    let filter = filter_at(&url, text, Shared::new(IdentityKey::fixed(), None, Box::new(NoSpool)));
+    let started = Instant::now();
+    let outcome = filter.decide(&draft(&filter, &["<trap@d.example>", "<c@d.example>"]));
+    assert_eq!(outcome.field.unwrap(), "unchecked; reason=timed_out");
+    assert!(started.elapsed() < 2 * timeout - Duration::from_millis(100), "{:?}", started.elapsed());
+}
+
 /// Reports and checks once shared one state, so a refused token of the traps let all mail pass unchecked.
 #[test]
 fn a_refused_token_of_the_traps_does_not_concern_other_mail() {
