@@ -110,8 +110,9 @@ impl Filter {
         let deadline = Deadline::start(self.settings.server.timeout);
         let traps = &self.settings.traps;
         if draft.recipients.all_traps() {
-            self.report(draft, deadline);
-            let decision = if traps.discard { Decision::Discard } else { Decision::Accept };
+            let is_safe = self.report(draft, deadline).is_safe();
+            // The message is the only copy of what a lost report should have said.
+            let decision = if traps.discard && is_safe { Decision::Discard } else { Decision::Accept };
             return Outcome { decision, ..Outcome::unchecked("trap") };
         }
         if traps.any && draft.recipients.has_trap() {
@@ -121,24 +122,34 @@ impl Filter {
     }
 
     /// Reports a message as mail to a trap.
-    fn report(&self, draft: &Draft, deadline: Deadline) {
-        let Ok(bytes) = draft.bytes() else { return self.shared.metrics.trap(TrapResult::Lost) };
-        let Some(subject) = self.sign(Purpose::Claim, bytes, deadline) else {
-            return self.shared.metrics.trap(TrapResult::Lost);
+    fn report(&self, draft: &Draft, deadline: Deadline) -> TrapResult {
+        let result = match self.trap_report(draft, deadline) {
+            Some(report) => self.send_or_spool(draft, report, deadline),
+            None => TrapResult::Lost,
         };
+        self.shared.metrics.trap(result);
+        result
+    }
+
+    /// Returns the report of a message, or `None` if it cannot be made.
+    fn trap_report(&self, draft: &Draft, deadline: Deadline) -> Option<SpooledReport> {
+        let subject = self.sign(Purpose::Claim, draft.bytes().ok()?, deadline)?;
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let report = match SpooledReport::new(ClaimKind::Report, None, subject, time) {
+        match SpooledReport::new(ClaimKind::Report, None, subject, time) {
             // A retry has the same ID, so the server counts the report once.
-            Ok(report) => SpooledReport { id: draft.identity().to_string(), ..report },
+            Ok(report) => Some(SpooledReport { id: draft.identity().to_string(), ..report }),
             Err(error) => {
                 tracing::error!(%error, "report of a trap lost");
-                return self.shared.metrics.trap(TrapResult::Lost);
+                None
             }
-        };
+        }
+    }
+
+    fn send_or_spool(&self, draft: &Draft, report: SpooledReport, deadline: Deadline) -> TrapResult {
         let answer = self.shared.trap_health.ask(deadline, |time| self.remote.report(&report, time));
         let is_refused = matches!(answer, Err(Unavailable::Refused | Unavailable::Rejected));
         self.shared.metrics.trap_refusals.add(is_refused.into());
-        let result = match answer {
+        match answer {
             Ok(claimed) if claimed.accepted > 0 => TrapResult::Accepted,
             Ok(claimed) => {
                 tracing::debug!(id = draft.queue_id, reason = claimed.reason, "report of a trap listed nothing");
@@ -146,8 +157,7 @@ impl Filter {
             }
             Err(Unavailable::Rejected) => TrapResult::Refused,
             Err(_) => self.spool(report),
-        };
-        self.shared.metrics.trap(result);
+        }
     }
 
     fn spool(&self, report: SpooledReport) -> TrapResult {

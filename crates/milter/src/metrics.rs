@@ -105,6 +105,11 @@ impl TrapResult {
             Self::Lost => "lost",
         }
     }
+
+    /// Returns true if the server has judged the report, or will.
+    pub(crate) const fn is_safe(self) -> bool {
+        !matches!(self, Self::Refused | Self::Lost)
+    }
 }
 
 /// Returns the counter of `value`.

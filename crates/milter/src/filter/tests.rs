@@ -246,6 +246,22 @@ fn a_retry_of_a_trapped_message_has_the_id_of_the_first_attempt() {
     assert!(keys.iter().all(|key| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit())), "{keys:?}");
 }
 
+/// Mail to traps was once thrown away even if its report was lost.
+#[test]
+fn mail_to_traps_is_discarded_only_if_its_report_is_safe() {
+    let text = "[traps]\naddresses = [\"trap@d.example\"]\naction = \"discard\"";
+    let decision = |filter: &Arc<Filter>| filter.decide(&draft(filter, &["<trap@d.example>"])).decision;
+    assert_eq!(decision(&filter(text)), Decision::Accept, "lost");
+    let folder = tempfile::tempdir().unwrap();
+    let spooled = filter(&format!("{text}\nspool = {:?}", folder.path()));
+    assert_eq!(decision(&spooled), Decision::Discard, "spooled");
+    for (status, expected) in [(200, Decision::Discard), (422, Decision::Accept)] {
+        let claimed = r#"{"accepted":0,"listed":0,"revoked":0,"ignored":0,"refused":0}"#;
+        let server = StandIn::start(move |_| (status, claimed.into()));
+        assert_eq!(decision(&server.filter(text)), expected, "{status}");
+    }
+}
+
 /// Waiting for a place to sign, the report and the check once had the whole time each.
 #[test]
 fn a_silent_server_costs_a_message_the_timeout_only_once() {
