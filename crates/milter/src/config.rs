@@ -121,10 +121,10 @@ pub struct GreylistSettings {
     pub delay: Duration,
 }
 
-/// The traps: addresses that receive nothing but spam.
+/// The traps: addresses and domains that receive nothing but spam.
 #[derive(Clone, Default)]
 pub struct Traps {
-    /// The addresses, in lower case.
+    /// The traps, in lower case: addresses, or domains that begin with `@`.
     pub addresses: HashSet<Vec<u8>>,
     /// The token for reports. The server gives it the standing of a trap.
     pub token: Option<String>,
@@ -229,11 +229,25 @@ impl Whitelist {
 
     /// Returns true if the envelope sender or its domain is in the list.
     pub(crate) fn has_sender(&self, address: &[u8]) -> bool {
-        let address = address.to_ascii_lowercase();
-        let domain = address.iter().rposition(|byte| *byte == b'@').and_then(|at| address.get(at..));
-        !address.is_empty()
-            && (self.senders.contains(&address) || domain.is_some_and(|domain| self.senders.contains(domain)))
+        lists(&self.senders, address)
     }
+}
+
+impl Traps {
+    /// Returns true if the address or its domain is in the list.
+    pub(crate) fn has(&self, address: &[u8]) -> bool {
+        lists(&self.addresses, address)
+    }
+}
+
+/// Returns true if a list of addresses, and of domains that begin with `@`, contains the address.
+fn lists(list: &HashSet<Vec<u8>>, address: &[u8]) -> bool {
+    if list.is_empty() || address.is_empty() {
+        return false;
+    }
+    let address = address.to_ascii_lowercase();
+    let domain = address.iter().rposition(|byte| *byte == b'@').and_then(|at| address.get(at..));
+    list.contains(&address) || domain.is_some_and(|domain| list.contains(domain))
 }
 
 /// Returns true if one of the networks contains the address. An IPv4 address may be mapped into IPv6.
@@ -341,6 +355,19 @@ mod tests {
             assert!(!whitelist.has_sender(unknown.as_bytes()), "{unknown}");
         }
         assert!(whitelist.has_client(IpAddr::from([192, 0, 2, 9])));
+    }
+
+    /// A domain was accepted as a trap, but no address matched it.
+    #[test]
+    fn a_trap_is_an_address_or_a_whole_domain() {
+        let text = "[traps]\naddresses = [\"Old@example.org\", \"@Trap.example\"]";
+        let traps = Config::parse(text).unwrap().settings.traps;
+        for trap in ["old@example.org", "anyone@trap.example", "ANYONE@TRAP.EXAMPLE"] {
+            assert!(traps.has(trap.as_bytes()), "{trap}");
+        }
+        for other in ["", "new@example.org", "a@sub.trap.example", "trap.example", "@example.org"] {
+            assert!(!traps.has(other.as_bytes()), "{other}");
+        }
     }
 
     #[test]

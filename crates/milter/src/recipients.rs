@@ -55,7 +55,7 @@ impl Recipients {
     /// Adds a recipient, as the MTA wrote it: in angle brackets or bare. `is_refused` tells that the MTA refused it.
     pub(crate) fn add(&mut self, written: &[u8], is_refused: bool, settings: &Settings, key: &IdentityKey) {
         let address = address(written);
-        let is_trap = settings.traps.addresses.contains(&address.to_ascii_lowercase());
+        let is_trap = settings.traps.has(address);
         if is_refused && !is_trap {
             return;
         }
@@ -194,7 +194,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("rules");
         std::fs::write(&file, RULES).unwrap();
-        let text = format!("[traps]\naddresses = [\"trap@b.example\"]\n[recipients]\nfile = {file:?}\n{more}");
+        let text = format!(
+            "[traps]\naddresses = [\"trap@b.example\", \"@trap.example\"]\n[recipients]\nfile = {file:?}\n{more}"
+        );
         (folder, Config::parse(&text).unwrap().settings)
     }
 
@@ -214,7 +216,7 @@ mod tests {
         let (_folder, settings) = settings("");
         let mixed = of(&["<a@b.example>", "<off@b.example>", "<Trap@B.example>", "c@b.example"], &settings);
         assert_eq!((mixed.counted(), mixed.has_trap(), mixed.all_traps()), (2, true, false));
-        assert!(of(&["<trap@b.example>"], &settings).all_traps());
+        assert!(of(&["<trap@b.example>", "<any@trap.example>"], &settings).all_traps());
         assert!(of(&["<off@b.example>"], &settings).all_opted_out());
         let mut refused = of(&["<trap@b.example>"], &settings);
         refused.add(b"<nobody@b.example>", true, &settings, &IdentityKey::random().unwrap());
