@@ -1,5 +1,6 @@
 //! Handling of a message: traps, one request to the server, the policy.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -21,6 +22,9 @@ use crate::spool::Spool;
 
 /// The part of the spool that is sent at a time.
 const SEND_LIMITS: SendLimits = SendLimits { reports: 1_000, time: Duration::from_secs(20) };
+
+/// The reason in the field of a message on which the filter panicked.
+pub(crate) const FAILED: &str = "failed";
 
 /// The settings, with the clients made from them. A reload makes a new one; messages under way keep theirs.
 pub(crate) struct Filter {
@@ -96,8 +100,17 @@ impl Filter {
         }
     }
 
-    /// Decides what happens to a complete message.
+    /// Decides what happens to a complete message. If that panics, the message passes.
     pub(crate) fn decide(&self, draft: &Draft) -> Outcome {
+        // All state that threads share is behind locks and atomics, and each change of it is complete.
+        let decided = panic::catch_unwind(AssertUnwindSafe(|| self.decide_or_panic(draft)));
+        decided.unwrap_or_else(|_| {
+            tracing::error!(id = draft.queue_id, "failed to filter a message; it passes unchecked");
+            self.unchecked(FAILED)
+        })
+    }
+
+    fn decide_or_panic(&self, draft: &Draft) -> Outcome {
         let metrics = &self.shared.metrics;
         metrics.forged.add(draft.forged.into());
         if draft.forged > FORGED_MAX {

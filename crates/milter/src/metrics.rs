@@ -8,6 +8,7 @@ use std::time::Duration;
 use bruit_protocols::prometheus::{self, Family, Labels};
 pub(crate) use endpoint::Endpoint;
 
+use crate::filter::FAILED;
 use crate::message::{Lost, Skip};
 use crate::policy::{Action, Class};
 use crate::server::Unavailable;
@@ -45,7 +46,7 @@ pub(crate) struct Metrics {
     cut_off: [Counter; 4],
     messages: [Counter; 5],
     actions: [Counter; 5],
-    unchecked: [Counter; 7],
+    unchecked: [Counter; 8],
     skipped: [Counter; 4],
     traps: [Counter; 5],
     pub(crate) greylisted: Counter,
@@ -200,10 +201,10 @@ impl Metrics {
 }
 
 /// Returns the reasons for unchecked messages.
-fn unchecked_reasons() -> [&'static str; 7] {
+fn unchecked_reasons() -> [&'static str; 8] {
     let [timed_out, unreachable, refused, malformed] = Unavailable::NAMES;
     let [(_, too_long), (_, busy)] = LOST;
-    [timed_out, unreachable, refused, malformed, too_long, busy, "in_replica"]
+    [timed_out, unreachable, refused, malformed, too_long, busy, "in_replica", FAILED]
 }
 
 impl Lost {
@@ -276,7 +277,7 @@ mod tests {
         metrics.check(Duration::from_micros(1_000_001));
         let text = metrics.text(State { connections_open: 1, message_bytes: 1, is_server_up: true });
         let values: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-        assert_eq!(values.len(), 2 + 1 + 4 + 5 + 5 + 7 + 4 + 5 + 7 + 2 + 2, "{text}");
+        assert_eq!(values.len(), 2 + 1 + 4 + 5 + 5 + 8 + 4 + 5 + 7 + 2 + 2, "{text}");
         let is_one = |line: &&&str| line.ends_with(" 1") || line.ends_with(" 1.000001");
         assert_eq!(values.iter().filter(is_one).count(), values.len(), "{text}");
     }

@@ -186,6 +186,26 @@ fn a_replica_answers_while_the_server_does_not() {
     }
 }
 
+/// A replica that cannot even be read.
+struct Broken;
+
+impl Listings for Broken {
+    fn look_up(&self, _: &Path, _: Duration, _: &Subject) -> Option<bool> {
+        panic!("a test panics on purpose");
+    }
+}
+
+/// A panic once closed the connection, so an MTA that defers mail without its milter never delivered the message.
+#[test]
+fn a_message_on_which_the_filter_panics_passes() {
+    let shared = Shared::new(IdentityKey::fixed(), Some(Box::new(Broken)), Box::new(NoSpool));
+    let filter = filter_with("[server]\nreplica = \"/r\"", shared);
+    let outcome = filter.decide(&draft(&filter, &["<c@d.example>"]));
+    assert_eq!(outcome, Outcome::accept(Some("unchecked; reason=failed".to_owned())));
+    let metrics = filter.shared.metrics.text(crate::metrics::State::default());
+    assert!(metrics.contains("bruit_milter_unchecked_total{reason=\"failed\"} 1\n"), "{metrics}");
+}
+
 /// A spool that counts reports.
 #[derive(Clone, Default)]
 struct Counted(Arc<AtomicUsize>);
