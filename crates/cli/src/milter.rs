@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &MilterArgs, output: &mut impl Write) -> Result<Exi
     }
     arguments.log_format.start(filter);
     let signals = Signals::block().context("failed to block signals").map_err(Failure::Other)?;
-    let parts = Parts { listings: Some(Box::new(Replicas)), spool: None };
+    let parts = Parts { listings: Some(Box::new(Replicas)) };
     let milter = Milter::start(&config, parts).map_err(|error| Failure::Other(error.into()))?;
     announce(&milter, &config, output)?;
     notify(&[NotifyState::Ready]);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bruit_client::http::{Checked, Reason, SENDER_BYTES_MAX, Subject, Verdict};
-use bruit_client::spool::{self, ClaimKind, SendLimits, SpooledReport};
+use bruit_client::spool::{ClaimKind, SendLimits, Spool, SpoolError, SpooledReport};
 use bruit_client::{CheckOptions, ClientError, Purpose, Signer};
 
 use crate::config::{Disagreement, Settings};
@@ -18,7 +18,7 @@ use crate::outcome::{Decision, Outcome, field, refusal};
 use crate::policy::{Action, Class};
 use crate::recipients::Joint;
 use crate::server::{Deadline, Health, Listings, Remote, RequestKind, Unavailable};
-use crate::spool::Spool;
+use crate::spool::{SpoolState, ensure_writable};
 
 /// The part of the spool that is sent at a time.
 const SEND_LIMITS: SendLimits = SendLimits { reports: 1_000, time: Duration::from_secs(20) };
@@ -31,8 +31,6 @@ pub(crate) struct Filter {
     pub(crate) settings: Settings,
     pub(crate) shared: Arc<Shared>,
     remote: Remote,
-    /// The folder for reports of traps, if one is configured.
-    spool: Option<spool::Spool>,
 }
 
 /// State that outlives a reload.
@@ -48,11 +46,11 @@ pub(crate) struct Shared {
     greylist: Greylist,
     signing: Gate,
     listings: Option<Box<dyn Listings>>,
-    spool: Box<dyn Spool>,
+    pub(crate) spool: SpoolState,
 }
 
 impl Shared {
-    pub(crate) fn new(identity_key: IdentityKey, listings: Option<Box<dyn Listings>>, spool: Box<dyn Spool>) -> Self {
+    pub(crate) fn new(identity_key: IdentityKey, listings: Option<Box<dyn Listings>>) -> Self {
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
         Self {
             metrics: Metrics::default(),
@@ -63,7 +61,7 @@ impl Shared {
             greylist: Greylist::default(),
             signing: Gate::new(processors.max(2)),
             listings,
-            spool,
+            spool: SpoolState::default(),
         }
     }
 }
@@ -72,32 +70,28 @@ impl Filter {
     /// Creates the clients.
     pub(crate) fn new(settings: Settings, shared: Arc<Shared>) -> Result<Self, ClientError> {
         let remote = Remote::new(&settings)?;
-        let open = |folder: &std::path::PathBuf| match spool::Spool::open(folder) {
-            Ok(spool) => Some(spool),
-            Err(error) => {
-                tracing::error!(%error, "failed to open the spool; reports of traps may be lost");
-                None
-            }
-        };
-        let spool = settings.traps.spool.as_ref().and_then(open);
-        Ok(Self { settings, shared, remote, spool })
+        Ok(Self { settings, shared, remote })
     }
 
     /// Sends a part of the spool.
     pub(crate) fn send_spool(&self) {
-        let Some(spool) = &self.spool else { return };
-        match spool.send(self.remote.reports(), SEND_LIMITS) {
-            Ok(sent) => {
-                let is_refused = matches!(sent.error, Some(ClientError::Refused { .. }));
-                self.shared.metrics.spool_sent.add(sent.sent as u64);
-                self.shared.metrics.trap_refusals.add(u64::from(is_refused) + sent.refused.len() as u64);
-                if sent.dropped > 0 || !sent.refused.is_empty() || !sent.damaged.is_empty() {
-                    let (dropped, refused, damaged) = (sent.dropped, sent.refused.len(), sent.damaged.len());
-                    tracing::warn!(dropped, refused, damaged, "reports of traps lost: see bruit spool");
-                }
-            }
-            Err(error) => tracing::warn!(%error, "failed to send the spool"),
+        let Some(folder) = &self.settings.traps.spool else { return self.shared.spool.note(Ok(0)) };
+        // The folder is opened each time, because it may appear or become writable while the milter runs.
+        self.shared.spool.note(Spool::open(folder).and_then(|spool| self.send_from(&spool)));
+    }
+
+    /// Sends a part of a spool. Returns the number of reports that still wait.
+    fn send_from(&self, spool: &Spool) -> Result<usize, SpoolError> {
+        ensure_writable(spool.folder())?;
+        let sent = spool.send(self.remote.reports(), SEND_LIMITS)?;
+        let is_refused = matches!(sent.error, Some(ClientError::Refused { .. }));
+        self.shared.metrics.spool_sent.add(sent.sent as u64);
+        self.shared.metrics.trap_refusals.add(u64::from(is_refused) + sent.refused.len() as u64);
+        if sent.dropped > 0 || !sent.refused.is_empty() || !sent.damaged.is_empty() {
+            let (dropped, refused, damaged) = (sent.dropped, sent.refused.len(), sent.damaged.len());
+            tracing::warn!(dropped, refused, damaged, "reports of traps lost: see bruit spool");
         }
+        spool.waiting_count()
     }
 
     /// Decides what happens to a complete message. If that panics, the message passes.
@@ -173,12 +167,18 @@ impl Filter {
         }
     }
 
+    /// Keeps a report for later.
     fn spool(&self, report: SpooledReport) -> TrapResult {
-        let spool = self.spool.as_ref().map_or(&*self.shared.spool, |spool| spool as &dyn Spool);
-        match spool.store(report) {
-            Ok(()) => TrapResult::Spooled,
+        let state = &self.shared.spool;
+        let Some(folder) = &self.settings.traps.spool else {
+            state.note_loss(&"the server does not accept them, and no spool is configured");
+            return TrapResult::Lost;
+        };
+        match Spool::open(folder).and_then(|spool| spool.store(report)) {
+            Ok(_) => TrapResult::Spooled,
             Err(error) => {
-                tracing::warn!(%error, "report of a trap lost: the server does not answer");
+                state.note_loss(&error);
+                state.note(Err(error));
                 TrapResult::Lost
             }
         }

@@ -18,6 +18,7 @@
 //! | `filter` | what happens to a message |
 //! | `identity` | IDs of messages, the same for a retry |
 //! | `server` | requests to the clearinghouse, and outages |
+//! | `spool` | the state of the folder for reports of traps |
 //! | `metrics` | counters, and their HTTP endpoint |
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
@@ -45,4 +46,3 @@ pub use policy::{Action, Policy};
 pub use server::Listings;
 pub use service::{Milter, Parts, StartError};
 pub use signals::{Signal, Signals};
-pub use spool::{Spool, SpoolError};

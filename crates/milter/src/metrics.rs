@@ -66,6 +66,8 @@ pub(crate) struct State {
     pub(crate) connections_open: usize,
     pub(crate) message_bytes: u64,
     pub(crate) is_server_up: bool,
+    pub(crate) is_spool_usable: bool,
+    pub(crate) spooled_reports: u64,
 }
 
 /// The reasons for unchecked messages, besides those of [`Unavailable`].
@@ -193,6 +195,10 @@ impl Metrics {
         families.value(state.message_bytes);
         families.gauge("server_up", "1 unless the last request to the server failed.");
         families.value(u64::from(state.is_server_up));
+        families.gauge("spool_usable", "0 if the spool for reports of traps cannot be used.");
+        families.value(u64::from(state.is_spool_usable));
+        families.gauge("spool_reports", "Reports of traps that wait in the spool.");
+        families.value(state.spooled_reports);
         families.summary("check_seconds", "Time of the requests that check a message.");
         families.part("_sum", self.check_microseconds.get() as f64 / 1e6);
         families.part("_count", self.checks.get() as f64);
@@ -275,16 +281,22 @@ mod tests {
             .iter()
             .for_each(|counter| counter.add(1));
         metrics.check(Duration::from_micros(1_000_001));
-        let text = metrics.text(State { connections_open: 1, message_bytes: 1, is_server_up: true });
+        let text = metrics.text(State {
+            connections_open: 1,
+            message_bytes: 1,
+            is_server_up: true,
+            is_spool_usable: true,
+            spooled_reports: 1,
+        });
         let values: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-        assert_eq!(values.len(), 2 + 1 + 4 + 5 + 5 + 8 + 4 + 5 + 7 + 2 + 2, "{text}");
+        assert_eq!(values.len(), 2 + 1 + 4 + 5 + 5 + 8 + 4 + 5 + 7 + 4 + 2, "{text}");
         let is_one = |line: &&&str| line.ends_with(" 1") || line.ends_with(" 1.000001");
         assert_eq!(values.iter().filter(is_one).count(), values.len(), "{text}");
     }
 
     #[test]
     fn the_pages_name_existing_metrics() {
-        let text = Metrics::default().text(State { connections_open: 0, message_bytes: 0, is_server_up: true });
+        let text = Metrics::default().text(State::default());
         let is_part = |letter: char| letter.is_ascii_lowercase() || letter == '_';
         for page in ["postfix", "sendmail", "traps"] {
             let path = format!("{}/../../docs/operators/{page}.md", env!("CARGO_MANIFEST_DIR"));

@@ -17,7 +17,6 @@ use crate::listener::{Listener, wake};
 use crate::metrics::{Endpoint, State};
 use crate::server::Listings;
 use crate::session::{CurrentFilter, Session};
-use crate::spool::{NoSpool, Spool};
 
 /// Delay after a failure to accept a connection: the system has run out of something.
 const SHORTAGE: Duration = Duration::from_millis(100);
@@ -39,8 +38,6 @@ const LOG_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Parts {
     /// Reads replicas.
     pub listings: Option<Box<dyn Listings>>,
-    /// Stores reports that could not be sent.
-    pub spool: Option<Box<dyn Spool>>,
 }
 
 /// The reason why a milter cannot start or reload.
@@ -90,8 +87,7 @@ impl Milter {
     /// [`StartError`].
     pub fn start(config: &Config, parts: Parts) -> Result<Self, StartError> {
         let identity_key = IdentityKey::random().map_err(|error| StartError::Random(error.to_string()))?;
-        let shared =
-            Arc::new(Shared::new(identity_key, parts.listings, parts.spool.unwrap_or_else(|| Box::new(NoSpool))));
+        let shared = Arc::new(Shared::new(identity_key, parts.listings));
         let filter = Filter::new(config.settings.clone(), Arc::clone(&shared))?;
         let service = Arc::new(Service {
             filter: RwLock::new(Arc::new(filter)),
@@ -184,11 +180,13 @@ impl Service {
     }
 
     fn metrics(&self) -> String {
-        let Shared { metrics, memory, health, .. } = &*self.shared;
+        let Shared { metrics, memory, health, spool, .. } = &*self.shared;
         metrics.text(State {
             connections_open: self.open.load(Ordering::Relaxed),
             message_bytes: memory.used_bytes(),
             is_server_up: !health.is_down(),
+            is_spool_usable: spool.is_usable(),
+            spooled_reports: spool.waiting(),
         })
     }
 

@@ -1,48 +1,94 @@
-//! Reports that the server could not receive.
+//! The state of the folder for reports of traps, for the log and the metrics.
 
-use std::fmt;
+use std::fmt::Display;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use bruit_client::spool::{self, SpooledReport};
+use bruit_client::spool::SpoolError;
+use nix::unistd::{AccessFlags, access};
 
-/// A place for reports that are sent later.
-pub trait Spool: Send + Sync {
-    /// Stores a report, so that it survives a crash.
-    ///
-    /// # Errors
-    /// [`SpoolError`] if the report is lost.
-    fn store(&self, report: SpooledReport) -> Result<(), SpoolError>;
+/// Minimum time between two log lines about lost reports. Strangers decide how often mail to traps comes.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The state of the spool.
+#[derive(Debug, Default)]
+pub(crate) struct SpoolState(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    is_failing: bool,
+    /// Number of reports that wait.
+    waiting: u64,
+    last_loss: Option<Instant>,
+    /// Reports lost since then.
+    lost: u64,
 }
 
-/// The reason why a report is lost.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SpoolError {
-    /// No spool is configured.
-    #[error("no spool is configured")]
-    None,
-    /// The spool failed.
-    #[error("the spool failed: {0}")]
-    Failed(String),
-}
+impl SpoolState {
+    /// Returns true unless the last use of the spool failed.
+    pub(crate) fn is_usable(&self) -> bool {
+        !self.lock().is_failing
+    }
 
-/// The absence of a spool: every report is lost.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct NoSpool;
+    /// Returns the number of reports that wait.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.lock().waiting
+    }
 
-impl Spool for NoSpool {
-    fn store(&self, _: SpooledReport) -> Result<(), SpoolError> {
-        Err(SpoolError::None)
+    /// Notes that the spool was used, and how many reports wait. Logs a change.
+    pub(crate) fn note(&self, used: Result<usize, SpoolError>) {
+        let mut state = self.lock();
+        let was_failing = std::mem::replace(&mut state.is_failing, used.is_err());
+        if let Ok(waiting) = used {
+            state.waiting = waiting as u64;
+        }
+        drop(state);
+        match used {
+            Err(error) if !was_failing => tracing::error!(%error, "the spool fails; reports of traps may be lost"),
+            Ok(_) if was_failing => tracing::info!("the spool can be used again"),
+            _ => {}
+        }
+    }
+
+    /// Notes a lost report.
+    pub(crate) fn note_loss(&self, reason: &dyn Display) {
+        let mut state = self.lock();
+        state.lost += 1;
+        let now = Instant::now();
+        if state.last_loss.is_none_or(|last| now.duration_since(last) >= LOG_INTERVAL) {
+            let reports = std::mem::take(&mut state.lost);
+            state.last_loss = Some(now);
+            drop(state);
+            tracing::warn!(reports, %reason, "reports of traps lost");
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Spool for spool::Spool {
-    fn store(&self, report: SpooledReport) -> Result<(), SpoolError> {
-        Self::store(self, report).map(drop).map_err(|error| SpoolError::Failed(error.to_string()))
-    }
+/// Fails if files cannot be created in a folder, before a report needs it.
+pub(crate) fn ensure_writable(folder: &Path) -> Result<(), SpoolError> {
+    let failed = |error: nix::Error| SpoolError::Io { path: folder.to_owned(), source: error.into() };
+    access(folder, AccessFlags::W_OK | AccessFlags::X_OK).map_err(failed)
 }
 
-impl fmt::Debug for dyn Spool {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("Spool")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_lasts_until_the_spool_is_used_again() {
+        let state = SpoolState::default();
+        let failed = || ensure_writable(Path::new("/nonexistent")).map(|()| 0);
+        assert!(failed().is_err());
+        state.note(Ok(3));
+        assert_eq!((state.is_usable(), state.waiting()), (true, 3));
+        state.note(failed());
+        assert_eq!((state.is_usable(), state.waiting()), (false, 3), "they still wait");
+        state.note(Ok(0));
+        assert_eq!((state.is_usable(), state.waiting()), (true, 0));
     }
 }

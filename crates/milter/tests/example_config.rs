@@ -18,7 +18,7 @@ fn enabled(text: &str) -> String {
         if bare.starts_with('[') {
             section = bare.to_owned();
         }
-        let is_optional = ["no default", "required with", "token", "/var/lib/bruit/replica\"", "metrics ="];
+        let is_optional = ["no default", "required with", "token", "/var/lib/bruit-milter/replica\"", "metrics ="];
         let key = (section.clone(), bare.split(" = ").next().unwrap_or_default().to_owned());
         let is_usable = is_setting(line) && !is_optional.iter().any(|word| line.contains(word));
         lines.push(if is_usable && section != "[greylist]" && seen.insert(key) { bare } else { line });
@@ -47,4 +47,15 @@ fn greylisting_has_the_defaults_of_the_example() {
     let Settings { greylist: shown, .. } = Config::parse(&section).unwrap().settings;
     let Settings { greylist: usual, .. } = Config::parse("[greylist]\nrecipients = 20").unwrap().settings;
     assert!(shown.is_some() && shown == usual, "{section}");
+}
+
+#[test]
+fn the_service_can_write_where_the_example_keeps_files() {
+    let unit =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd/bruit-milter.service"))
+            .unwrap();
+    let value = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_else(|| panic!("no {key}"));
+    let state = format!("/var/lib/{}/", value("StateDirectory="));
+    assert!(example().contains(&format!("spool = \"{state}")), "{state}");
+    assert_eq!(value("RuntimeDirectory="), "bruit-milter", "docs/operators/sendmail.md names a socket there");
 }

@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use super::file::{self, FILE_BYTES_MAX};
@@ -27,6 +28,9 @@ const TEMPORARY: &str = ".tmp-";
 const LOCK: &str = ".lock";
 /// Age in seconds after which a temporary file was left by a crash.
 const TEMPORARY_SECONDS: u64 = 3600;
+
+/// Number of temporary files that this process has begun.
+static WRITES: AtomicU64 = AtomicU64::new(0);
 
 /// A folder of reports that wait for the server.
 #[derive(Clone, Debug)]
@@ -102,6 +106,14 @@ impl Spool {
         Ok(entries)
     }
 
+    /// Returns the number of reports that wait.
+    ///
+    /// # Errors
+    /// [`SpoolError::Io`] if the folder cannot be read.
+    pub fn waiting_count(&self) -> Result<usize, SpoolError> {
+        Ok(self.waiting()?.len())
+    }
+
     /// Returns the paths of the reports that wait. Those that were tried last come last, so that no report keeps others
     /// from being sent.
     pub(super) fn waiting(&self) -> Result<Vec<PathBuf>, SpoolError> {
@@ -156,7 +168,9 @@ impl Spool {
 
     /// Writes a report to `path`, so that the file is complete or absent after a crash.
     fn write(&self, report: SpooledReport, path: PathBuf) -> Result<Stored, SpoolError> {
-        let temporary = self.folder.join(format!("{TEMPORARY}{}-{}", report.id, std::process::id()));
+        // Two threads may store reports with the same ID.
+        let number = WRITES.fetch_add(1, Ordering::Relaxed);
+        let temporary = self.folder.join(format!("{TEMPORARY}{}-{}-{number}", report.id, std::process::id()));
         let write = || {
             let bytes = file::encode(&report).map_err(io::Error::other)?;
             let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;

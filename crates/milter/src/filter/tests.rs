@@ -1,21 +1,20 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use bruit_client::http::CheckedSignature;
+use bruit_client::spool::SpoolEntry;
 
 use super::*;
 use crate::config::Config;
-use crate::spool::{NoSpool, SpoolError};
 
 /// An address at which nothing listens.
 const NOBODY: &str = "http://127.0.0.1:1";
 
 /// Creates a filter whose server cannot be reached.
 pub(crate) fn filter(text: &str) -> Arc<Filter> {
-    filter_with(text, Shared::new(IdentityKey::fixed(), None, Box::new(NoSpool)))
+    filter_with(text, Shared::new(IdentityKey::fixed(), None))
 }
 
 fn filter_with(text: &str, shared: Shared) -> Arc<Filter> {
@@ -55,7 +54,7 @@ impl StandIn {
 
     /// Returns a filter that asks this server.
     fn filter(&self, text: &str) -> Arc<Filter> {
-        filter_at(&self.url, text, Shared::new(IdentityKey::fixed(), None, Box::new(NoSpool)))
+        filter_at(&self.url, text, Shared::new(IdentityKey::fixed(), None))
     }
 
     /// Returns the heads of the requests whose path begins like this.
@@ -179,8 +178,7 @@ fn a_replica_answers_while_the_server_does_not() {
         (None, "unchecked; reason=unreachable"),
     ] {
         let text = "[server]\nreplica = \"/r\"\nreplica_max_age = \"60s\"\n[spam]\naction = \"reject\"";
-        let filter =
-            filter_with(text, Shared::new(IdentityKey::fixed(), Some(Box::new(Fixed(found))), Box::new(NoSpool)));
+        let filter = filter_with(text, Shared::new(IdentityKey::fixed(), Some(Box::new(Fixed(found)))));
         let outcome = filter.decide(&draft(&filter, &["<c@d.example>"]));
         assert_eq!(outcome, Outcome::accept(Some(expected.to_owned())));
     }
@@ -198,7 +196,7 @@ impl Listings for Broken {
 /// A panic once closed the connection, so an MTA that defers mail without its milter never delivered the message.
 #[test]
 fn a_message_on_which_the_filter_panics_passes() {
-    let shared = Shared::new(IdentityKey::fixed(), Some(Box::new(Broken)), Box::new(NoSpool));
+    let shared = Shared::new(IdentityKey::fixed(), Some(Box::new(Broken)));
     let filter = filter_with("[server]\nreplica = \"/r\"", shared);
     let outcome = filter.decide(&draft(&filter, &["<c@d.example>"]));
     assert_eq!(outcome, Outcome::accept(Some("unchecked; reason=failed".to_owned())));
@@ -206,16 +204,14 @@ fn a_message_on_which_the_filter_panics_passes() {
     assert!(metrics.contains("bruit_milter_unchecked_total{reason=\"failed\"} 1\n"), "{metrics}");
 }
 
-/// A spool that counts reports.
-#[derive(Clone, Default)]
-struct Counted(Arc<AtomicUsize>);
-
-impl Spool for Counted {
-    fn store(&self, report: SpooledReport) -> Result<(), SpoolError> {
-        assert!(report.subject.signatures.iter().all(|named| !named.scheme.starts_with("dcc")), "a claim");
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Ok(())
-    }
+/// Returns the reports that wait in a folder.
+fn waiting(folder: &Path) -> Vec<SpooledReport> {
+    let entries = Spool::open(folder).unwrap().list().unwrap().into_iter();
+    let report = |entry| match entry {
+        SpoolEntry::Waiting(report) => report,
+        other => panic!("{other:?}"),
+    };
+    entries.map(report).collect()
 }
 
 #[test]
@@ -226,19 +222,40 @@ fn a_report_of_a_trap_waits_in_the_configured_folder() {
     filter.decide(&draft(&filter, &["<trap@d.example>"]));
     assert!(filter.shared.metrics.text(crate::metrics::State::default()).contains("result=\"spooled\"} 1"));
     filter.send_spool();
-    let spool = spool::Spool::open(&folder.path().join("spool")).unwrap();
-    let [spool::SpoolEntry::Waiting(report)] = &spool.list().unwrap()[..] else { panic!("one report") };
+    let [report] = &waiting(&folder.path().join("spool"))[..] else { panic!("one report") };
     assert_eq!((report.claim, report.attempts), (ClaimKind::Report, 1), "the server still does not answer");
+    assert!(report.subject.signatures.iter().all(|named| !named.scheme.starts_with("dcc")), "a claim");
+    assert_eq!((filter.shared.spool.is_usable(), filter.shared.spool.waiting()), (true, 1));
+}
+
+/// A spool that could not be opened at the start was logged once and never tried again.
+#[test]
+fn a_spool_that_cannot_be_used_is_shown_and_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let blocked = folder.path().join("file");
+    std::fs::write(&blocked, "no folder").unwrap();
+    let path = blocked.join("spool");
+    let filter = filter(&format!("[traps]\naddresses = [\"trap@d.example\"]\nspool = {path:?}"));
+    assert!(filter.shared.spool.is_usable());
+    filter.send_spool();
+    assert!(!filter.shared.spool.is_usable(), "before a report needs it");
+    filter.decide(&draft(&filter, &["<trap@d.example>"]));
+    std::fs::remove_file(&blocked).unwrap();
+    filter.decide(&draft(&filter, &["<trap@d.example>"]));
+    filter.send_spool();
+    assert_eq!((filter.shared.spool.is_usable(), filter.shared.spool.waiting()), (true, 1));
+    let metrics = filter.shared.metrics.text(crate::metrics::State::default());
+    assert!(metrics.contains("result=\"lost\"} 1\n") && metrics.contains("result=\"spooled\"} 1\n"), "{metrics}");
 }
 
 #[test]
 fn mail_to_traps_is_reported_only_if_all_recipients_are_traps_unless_asked_otherwise() {
     let reports = |more: &str, recipients: &[&str]| {
-        let spool = Counted::default();
-        let text = format!("[traps]\naddresses = [\"trap@d.example\"]\n{more}");
-        let filter = filter_with(&text, Shared::new(IdentityKey::fixed(), None, Box::new(spool.clone())));
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!("[traps]\naddresses = [\"trap@d.example\"]\nspool = {:?}\n{more}", folder.path());
+        let filter = filter(&text);
         let outcome = filter.decide(&draft(&filter, recipients));
-        (spool.0.load(Ordering::Relaxed), outcome.decision, outcome.field.unwrap())
+        (waiting(folder.path()).len(), outcome.decision, outcome.field.unwrap())
     };
     let (one, accept) = ("<trap@d.example>", Decision::Accept);
     assert_eq!(reports("", &[one]), (1, accept.clone(), "unchecked; reason=trap".into()));
@@ -289,7 +306,7 @@ fn a_silent_server_costs_a_message_the_timeout_only_once() {
     let url = format!("http://{}", silent.local_addr().unwrap());
     let timeout = Duration::from_secs(2);
     let text = "[server]\ntimeout = \"2s\"\n[traps]\naddresses = [\"trap@d.example\"]\nwhen = \"any\"";
-    let filter = filter_at(&url, text, Shared::new(IdentityKey::fixed(), None, Box::new(NoSpool)));
+    let filter = filter_at(&url, text, Shared::new(IdentityKey::fixed(), None));
     let started = Instant::now();
     let outcome = filter.decide(&draft(&filter, &["<trap@d.example>", "<c@d.example>"]));
     assert_eq!(outcome.field.unwrap(), "unchecked; reason=timed_out");
