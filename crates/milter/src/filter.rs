@@ -107,12 +107,12 @@ impl Filter {
     fn decide_or_panic(&self, draft: &Draft) -> Outcome {
         let metrics = &self.shared.metrics;
         metrics.forged.add(draft.forged.into());
-        if draft.forged > FORGED_MAX {
-            return Outcome::refuse("550 5.7.1 too many X-Bruit fields");
-        }
         if let Some(skip) = draft.skip {
             metrics.skipped(skip);
             return Outcome::accept(None);
+        }
+        if draft.forged > FORGED_MAX {
+            return Outcome::refuse("550 5.7.1 too many X-Bruit fields");
         }
         let deadline = Deadline::start(self.settings.server.timeout);
         let traps = &self.settings.traps;

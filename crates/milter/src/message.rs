@@ -14,8 +14,11 @@ use crate::recipients::{Recipients, address};
 /// Name of the header field with the verdict.
 pub(crate) const FIELD: &str = "X-Bruit";
 
-/// Maximum number of forged fields that are removed. A message with more is refused.
+/// Maximum number of forged fields. A message with more is refused, unless it is not to be checked.
 pub(crate) const FORGED_MAX: u32 = 100;
+
+/// Maximum number of forged fields that are removed. As many fit into the longest header that Postfix accepts.
+pub(crate) const REMOVED_MAX: u32 = 10_000;
 
 /// Maximum length of an envelope sender that is kept (RFC 5321).
 const SENDER_BYTES_MAX: usize = 64 + 1 + 255;

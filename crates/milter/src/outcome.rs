@@ -3,7 +3,7 @@
 use bruit_client::http::{Checked, Subject};
 use bruit_protocols::milter::{Actions, Reply, write};
 
-use crate::message::FIELD;
+use crate::message::{FIELD, REMOVED_MAX};
 
 /// Maximum length of an SMTP reply, without its line end (RFC 5321, 4.5.3.1.5).
 const REPLY_BYTES_MAX: usize = 510;
@@ -57,7 +57,9 @@ impl Outcome {
         }
         if allowed.has(Actions::CHANGE_HEADERS) {
             // From the last to the first, because removing a field renumbers those after it.
-            (1..=forged).rev().for_each(|number| write(out, &Reply::RemoveHeader { number, name: FIELD }));
+            (1..=forged.min(REMOVED_MAX))
+                .rev()
+                .for_each(|number| write(out, &Reply::RemoveHeader { number, name: FIELD }));
         }
         if let Some(value) = self.field.as_ref().filter(|_| allowed.has(Actions::ADD_HEADERS)) {
             let value = if keeps_space { format!(" {value}") } else { value.clone() };
@@ -139,6 +141,7 @@ mod tests {
         let outcome = Outcome::unchecked("timed_out");
         assert_eq!(answers(&outcome, 2, 0x1ff), [change(2), change(1), insert, Answer::Accept]);
         assert_eq!(answers(&outcome, 2, 0), [Answer::Accept], "nothing that the MTA does not allow");
+        assert_eq!(answers(&outcome, u32::MAX, 0x1ff).len(), REMOVED_MAX as usize + 2);
     }
 
     #[test]

@@ -344,6 +344,9 @@ fn a_message_with_too_many_forged_fields_is_refused() {
     assert_eq!(filter.decide(&message).decision, Decision::Accept);
     message.forged += 1;
     assert!(matches!(filter.decide(&message).decision, Decision::Refuse(reply) if reply.starts_with("550 ")));
+    // Mail that is not to be checked was once refused, too.
+    message.skip = Some(crate::message::Skip::Authenticated);
+    assert_eq!(filter.decide(&message), Outcome::accept(None));
 }
 
 #[test]
