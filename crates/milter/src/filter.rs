@@ -223,6 +223,7 @@ impl Filter {
             tracing::debug!(id = draft.queue_id, reason, "not all recipients counted");
         }
         let joint = draft.recipients.joint(checked, &self.settings.disagreement);
+        let is_accepted = draft.recipients.is_accepted_by_some(checked);
         // The field and the metrics have the verdict of the recipient with the lowest threshold.
         let bulk = draft.recipients.is_bulk(checked).then(|| as_bulk(checked));
         let checked = bulk.as_ref().unwrap_or(checked);
@@ -231,7 +232,7 @@ impl Filter {
             Joint::Same(action) => *action,
             Joint::Tag | Joint::Split(_) => Action::Tag,
         };
-        if action <= Action::Tag && self.greylists(draft, class, subject) {
+        if action <= Action::Tag && !is_accepted && self.greylists(draft, class, subject) {
             self.shared.metrics.message(class, Action::Defer);
             self.shared.metrics.greylisted.add(1);
             return Outcome::refuse("451 4.7.1 try again later");

@@ -141,6 +141,11 @@ impl Recipients {
         self.policies().any(|policy| policy.is_bulk(checked))
     }
 
+    /// Returns true if a recipient wants the message without a tag, and so without a delay, too.
+    pub(crate) fn is_accepted_by_some(&self, checked: &Checked) -> bool {
+        self.off > 0 || self.policies().any(|policy| policy.action(checked) == Action::Accept)
+    }
+
     /// Returns the different policies of the counted recipients.
     fn policies(&self) -> impl Iterator<Item = &Policy> {
         self.rules.iter().filter_map(|rule| match &**rule {

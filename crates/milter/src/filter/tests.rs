@@ -361,6 +361,25 @@ fn unknown_bulk_mail_is_deferred_once_if_greylisting_is_on() {
     assert_eq!(judge(&unknown), Decision::Accept);
 }
 
+/// Bulk mail that the policy accepts was once deferred.
+#[test]
+fn accepted_bulk_mail_is_not_deferred_by_greylisting() {
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("rules");
+    std::fs::write(&rules, "off@d.example off\n").unwrap();
+    let text = "[greylist]\nrecipients = 2\n[recipients]\nfile = ";
+    let subject = Signer::new(Purpose::Check).subject(b"\nsome text\n");
+    let bulk = Checked { verdict: Verdict::Bulk, reason: "many_recipients".into(), ..Checked::default() };
+    let decision = |action: &str, recipients: &[&str]| {
+        let filter = filter(&format!("{text}{rules:?}\n[bulk]\naction = {action:?}"));
+        filter.judge(&draft(&filter, recipients), &bulk, &subject).decision
+    };
+    let two = ["<c@d.example>", "<e@d.example>"];
+    assert_eq!(decision("tag", &two), Decision::Refuse("451 4.7.1 try again later".into()));
+    assert_eq!(decision("accept", &two), Decision::Accept);
+    assert_eq!(decision("tag", &[two[0], two[1], "<off@d.example>"]), Decision::Accept, "one opted out");
+}
+
 #[test]
 fn only_some_threads_sign_at_the_same_time() {
     let gate = Gate::new(1);
