@@ -94,7 +94,8 @@ impl Session {
                 answer(out, options, Steps::NO_REPLY_MAIL);
             }
             Command::Recipient(arguments) => {
-                let is_refused = self.is_refused;
+                // The macro is about this recipient only.
+                let is_refused = std::mem::take(&mut self.is_refused);
                 self.draft()?.add_recipient(arguments.first(), is_refused);
                 answer(out, options, Steps::NO_REPLY_RECIPIENT);
             }

@@ -179,6 +179,21 @@ fn refused_recipients_are_asked_for_only_if_there_are_traps() {
     assert!(steps("[traps]\naddresses = [\"trap@b.example\"]").has(Steps::REFUSED_RECIPIENTS));
 }
 
+/// Recipients without a macro of their own once counted as refused, like the one before them.
+#[test]
+fn a_refusal_concerns_one_recipient() {
+    let mut peer = Peer6::open("[traps]\naddresses = [\"trap@b.example\"]");
+    peer.send(|out| {
+        mta::write_connection(out, "mx", "192.0.2.1");
+        mta::write_strings(out, b'M', &[b"<a@b.example>"]);
+        mta::write_macros(out, b'R', &[("{rcpt_mailer}", "error")]);
+        mta::write_strings(out, b'R', &[b"<nobody@d.example>"]);
+        mta::write_strings(out, b'R', &[b"<c@d.example>"]);
+    })
+    .unwrap();
+    assert_eq!(peer.session.draft.unwrap().recipients.counted(), 1);
+}
+
 #[test]
 fn a_reload_applies_to_the_next_message() {
     let filters = [filter(""), filter("[whitelist]\nsenders = [\"a@b.example\"]")];
