@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -46,6 +46,35 @@ impl Listener {
             Self::Unix(listener) => listener.accept().map(|(stream, _)| Socket::Unix(stream)),
         }
     }
+}
+
+/// A socket file, known by its place on the disk.
+#[derive(Debug)]
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    /// Returns the file of a listener that was just bound, if it has one.
+    pub(crate) fn of(address: &Address) -> Option<Self> {
+        let Address::Unix(socket) = address else { return None };
+        let path = socket.path.clone();
+        identity(&path).map(|identity| Self { path, identity })
+    }
+
+    /// Removes the file, unless another program has replaced it.
+    pub(crate) fn remove(&self) {
+        if identity(&self.path) == Some(self.identity) {
+            // Another program may have removed it since.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Returns the device and the inode of a file.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
 }
 
 /// Wakes the thread that waits at this address.
@@ -126,6 +155,23 @@ mod tests {
         drop(first);
         bind_unix(&socket(path)).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
+    }
+
+    /// A milter that stops finishes its messages first. By then, its successor may listen on the path.
+    #[test]
+    fn the_socket_of_a_successor_is_not_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = socket(folder.path().join("milter.sock"));
+        let address = Address::Unix(socket.clone());
+        let first = bind_unix(&socket).unwrap();
+        let file = SocketFile::of(&address).unwrap();
+        drop(first);
+        let second = bind_unix(&socket).unwrap();
+        file.remove();
+        assert!(UnixStream::connect(&socket.path).is_ok());
+        SocketFile::of(&address).unwrap().remove();
+        assert!(!socket.path.exists());
+        drop(second);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::config::{Address, Config};
 use crate::connection::{self, ConnectionError, Socket};
 use crate::filter::{Filter, Shared};
 use crate::identity::IdentityKey;
-use crate::listener::{Listener, wake};
+use crate::listener::{Listener, SocketFile, wake};
 use crate::metrics::{Endpoint, State};
 use crate::server::Listings;
 use crate::session::{CurrentFilter, Session};
@@ -68,6 +68,7 @@ pub enum StartError {
 pub struct Milter {
     service: Arc<Service>,
     listening: Vec<Address>,
+    sockets: Vec<SocketFile>,
     endpoint: Option<Endpoint>,
 }
 
@@ -98,6 +99,7 @@ impl Milter {
         });
         let bind = |address: &Address| Listener::bind(address).map_err(|source| listen_error(address, source));
         let bound = config.listen.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
+        let sockets = bound.iter().filter_map(|(_, address)| SocketFile::of(address)).collect();
         let endpoint = config.metrics.map(|address| start_endpoint(address, &service)).transpose()?;
         let mut listening = Vec::new();
         for (listener, address) in bound {
@@ -109,7 +111,7 @@ impl Milter {
         let sender = Arc::clone(&service);
         let run = move || sender.send_spool_until_stop();
         thread::Builder::new().name("spool".to_owned()).spawn(run).map_err(StartError::Thread)?;
-        Ok(Self { service, listening, endpoint })
+        Ok(Self { service, listening, sockets, endpoint })
     }
 
     /// Returns the addresses, with their ports.
@@ -147,18 +149,14 @@ impl Milter {
         let service = &self.service;
         service.is_stopping.store(true, Ordering::Release);
         self.listening.iter().for_each(wake);
+        // Before the wait, so that a successor can listen there.
+        self.sockets.iter().for_each(SocketFile::remove);
         let deadline = Instant::now() + service.current().settings.limits.stop;
         while service.open.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
             thread::sleep(GLANCE);
         }
         if let Some(endpoint) = &self.endpoint {
             endpoint.stop();
-        }
-        for address in &self.listening {
-            if let Address::Unix(socket) = address {
-                // Another program may have removed it.
-                let _ = std::fs::remove_file(&socket.path);
-            }
         }
         service.open.load(Ordering::Acquire)
     }
