@@ -25,7 +25,7 @@ Without a configuration, the milter listens on inet:127.0.0.1:8626 and asks the 
 packaging/milter.toml lists every setting with its default.
 
 Signals: SIGTERM and SIGINT stop the milter once the messages under way are answered. SIGHUP reloads the \
-configuration, except listen and metrics.
+configuration, except listen, metrics and retry_key.
 
 Postfix, in main.cf:
   smtpd_milters = { inet:127.0.0.1:8626, default_action=accept }

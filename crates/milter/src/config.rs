@@ -1,8 +1,8 @@
 //! The configuration: one TOML file in which every key is optional.
 //!
 //! `raw` is the file as written and rejects unknown keys; [`Config`] is the checked form that the milter uses.
-//! `packaging/milter.toml` lists every key with its default. All keys except `listen` and `metrics` can change while the
-//! milter runs.
+//! `packaging/milter.toml` lists every key with its default. All keys except `listen`, `metrics` and `retry_key` can
+//! change while the milter runs.
 
 mod address;
 mod raw;
@@ -44,6 +44,8 @@ pub struct Config {
     pub listen: Vec<Address>,
     /// The address of the metrics over HTTP. Off by default.
     pub metrics: Option<SocketAddr>,
+    /// The file with the key by which retries are recognised. Without it, the key is new at each start.
+    pub retry_key: Option<PathBuf>,
     /// The settings that can change while the milter runs.
     pub settings: Settings,
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
@@ -57,8 +58,17 @@ pub enum StartError {
     #[error("failed to start a thread")]
     Thread(#[source] io::Error),
     /// The operating system has no random numbers.
-    #[error("no random numbers: {0}")]
-    Random(String),
+    #[error("no random numbers")]
+    Random(#[source] io::Error),
+    /// The file with the key of retries cannot be used.
+    #[error("retry_key: failed to use {}", .file.display())]
+    RetryKey {
+        /// The file.
+        file: PathBuf,
+        /// The cause.
+        #[source]
+        source: io::Error,
+    },
     /// The client cannot be created.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -87,7 +97,12 @@ impl Milter {
     /// # Errors
     /// [`StartError`].
     pub fn start(config: &Config, parts: Parts) -> Result<Self, StartError> {
-        let identity_key = IdentityKey::random().map_err(|error| StartError::Random(error.to_string()))?;
+        let identity_key = match &config.retry_key {
+            None => IdentityKey::random().map_err(StartError::Random)?,
+            Some(file) => {
+                IdentityKey::open(file).map_err(|source| StartError::RetryKey { file: file.clone(), source })?
+            }
+        };
         let shared = Arc::new(Shared::new(identity_key, parts.listings));
         let filter = Filter::new(config.settings.clone(), Arc::clone(&shared))?;
         let service = Arc::new(Service {

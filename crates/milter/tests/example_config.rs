@@ -56,6 +56,8 @@ fn the_service_can_write_where_the_example_keeps_files() {
             .unwrap();
     let value = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_else(|| panic!("no {key}"));
     let state = format!("/var/lib/{}/", value("StateDirectory="));
-    assert!(example().contains(&format!("spool = \"{state}")), "{state}");
+    for key in ["spool", "retry_key"] {
+        assert!(example().contains(&format!("\n#{key} = \"{state}")), "{key}");
+    }
     assert_eq!(value("RuntimeDirectory="), "bruit-milter", "docs/operators/sendmail.md names a socket there");
 }

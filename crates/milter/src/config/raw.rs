@@ -34,6 +34,7 @@ const MESSAGE_BYTES_MAX: u64 = 64 << 20;
 pub(super) struct File {
     listen: Option<RawListen>,
     metrics: Option<SocketAddr>,
+    retry_key: Option<PathBuf>,
     own_networks: Option<Vec<IpNet>>,
     skip_authenticated: Option<bool>,
     refusal: Option<String>,
@@ -165,7 +166,7 @@ impl File {
             traps: self.traps.check()?,
             limits: self.limits.check()?,
         };
-        Ok(Config { listen, metrics: self.metrics, settings })
+        Ok(Config { listen, metrics: self.metrics, retry_key: self.retry_key, settings })
     }
 
     fn policy(&self) -> Result<Policy, ConfigError> {
