@@ -295,12 +295,12 @@ mod tests {
     }
 
     #[test]
-    fn the_pages_name_existing_metrics() {
+    fn pages_and_alerts_name_existing_metrics() {
         let text = Metrics::default().text(State::default());
         let is_part = |letter: char| letter.is_ascii_lowercase() || letter == '_';
-        for page in ["postfix", "sendmail", "traps"] {
-            let path = format!("{}/../../docs/operators/{page}.md", env!("CARGO_MANIFEST_DIR"));
-            let page = std::fs::read_to_string(path).unwrap();
+        let pages = ["postfix", "sendmail", "traps", "monitoring"].map(|page| format!("docs/operators/{page}.md"));
+        for page in pages.into_iter().chain(["packaging/prometheus/bruit.rules.yml".to_owned()]) {
+            let page = std::fs::read_to_string(format!("{}/../../{page}", env!("CARGO_MANIFEST_DIR"))).unwrap();
             let names = page.split(|letter| !is_part(letter)).filter(|word| word.starts_with("bruit_milter_"));
             names.for_each(|name| assert!(text.contains(&format!("# TYPE {name} ")), "there is no metric {name}"));
         }
