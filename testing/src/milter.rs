@@ -236,6 +236,33 @@ impl<S: Read + Write> Mta<S> {
         }
     }
 
+    /// Announces a client with an IPv4 address. Returns the answers.
+    ///
+    /// # Errors
+    /// As for [`answer`](Self::answer).
+    pub fn announce(&mut self, address: &str) -> io::Result<Vec<Answer>> {
+        let mut out = Vec::new();
+        write_connection(&mut out, "mail.example", address);
+        self.send(&out)?;
+        self.answers()
+    }
+
+    /// Sends a message to a milter that answers nothing before its end. Returns the answers to its end.
+    ///
+    /// # Errors
+    /// As for [`answer`](Self::answer).
+    pub fn deliver(&mut self, sender: &str, recipients: &[&str], message: &[u8]) -> io::Result<Vec<Answer>> {
+        let mut out = Vec::new();
+        write_strings(&mut out, b'M', &[format!("<{sender}>").as_bytes()]);
+        for recipient in recipients {
+            write_strings(&mut out, b'R', &[format!("<{recipient}>").as_bytes()]);
+        }
+        write_message(&mut out, message, 65_535);
+        write_command(&mut out, b'E', &[]);
+        self.send(&out)?;
+        self.answers()
+    }
+
     /// Returns the stream.
     pub const fn stream(&self) -> &S {
         &self.stream

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use bruit_testing::milter::{self as wire, Answer, Mta};
-use common::milter::Milter;
+use common::milter::{Milter, deliver};
 use common::{Folder, Server};
 use nix::sys::signal::Signal;
 
@@ -86,6 +86,23 @@ fn sendmail_gets_the_answers_that_it_expects() {
     // Without the step, Sendmail adds the space itself.
     let without = session_of_sendmail(&milter, wire::STEPS_OFFERED & !LEADING_SPACE);
     assert_eq!(without, [removed, insert(value), Answer::Accept]);
+}
+
+/// The threshold of one recipient once applied to all mail, in place of the server's.
+#[test]
+fn a_recipients_threshold_for_bulk_mail_concerns_nobody_else() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "[http]\nlisten = \"127.0.0.1:0\"\nbulk_threshold = 5\n");
+    folder.write("rules", "few@test.example bulk_recipients=3\n");
+    let rules = folder.path("rules");
+    let more = format!("[bulk]\naction = \"reject\"\n[recipients]\nfile = {rules:?}\n");
+    let milter = Milter::start(&server.url(), &more);
+    let answers = |recipients: &[&str]| deliver(milter.socket(), recipients, MESSAGE).unwrap();
+    let is_refused = |answers: &[Answer]| matches!(answers, [Answer::Refuse(reply)] if reply.starts_with("550 "));
+    assert!(!is_refused(&answers(&["a@test.example", "b@test.example"])), "2 recipients");
+    assert!(is_refused(&answers(&["few@test.example"])), "3 recipients");
+    assert!(!is_refused(&answers(&["c@test.example"])), "4 recipients");
+    assert!(is_refused(&answers(&["d@test.example"])), "5 recipients: {}", milter.metrics());
 }
 
 #[test]

@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bruit_testing::milter::{Answer, Mta};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -101,6 +102,22 @@ impl Milter {
         kill(Pid::from_raw(i32::try_from(self.process.id()).unwrap()), signal).unwrap();
     }
 
+    /// Kills the milter.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Returns the value of the field that a message gets.
+    #[track_caller]
+    pub(crate) fn field(&self, recipients: &[&str], message: &[u8]) -> String {
+        let answers = deliver(self.socket(), recipients, message).unwrap();
+        let [Answer::InsertHeader(0, _, value), Answer::Accept] = &answers[..] else {
+            panic!("{answers:?}: {}", self.log())
+        };
+        value.trim().to_owned()
+    }
+
     /// Waits until something is so.
     #[track_caller]
     pub(crate) fn wait(&self, is_so: impl Fn(&Self) -> bool) {
@@ -124,6 +141,15 @@ impl Drop for Milter {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// Sends a message from an unknown client to a milter, as an MTA does. Returns the answers to its end.
+pub(crate) fn deliver(milter: SocketAddr, recipients: &[&str], message: &[u8]) -> io::Result<Vec<Answer>> {
+    let stream = TcpStream::connect(milter)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut mta = Mta::open(stream)?;
+    mta.announce("192.0.2.77")?;
+    mta.deliver("sender@mail.example", recipients, message)
 }
 
 /// Returns a configuration. `more` may begin with keys outside sections.

@@ -5,6 +5,7 @@
 pub(crate) mod bank;
 mod clients;
 pub(crate) mod dovecot;
+pub(crate) mod lossy;
 pub(crate) mod milter;
 pub(crate) mod postfix;
 mod program;
