@@ -354,6 +354,7 @@ mod tests {
         let fails = |health: &Health, status| {
             assert_eq!(health.ask(soon(), |_| Err::<(), _>(refused(status))), Err(Unavailable::Refused));
         };
+        const { assert!(ERRORS_MAX > 1) };
         for status in [429, 500, 503] {
             let health = Health::new(RequestKind::Check);
             for _ in 1..ERRORS_MAX {
