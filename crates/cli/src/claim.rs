@@ -24,7 +24,10 @@ use bruit_console::terminal::{complain, printable};
 pub(crate) const CLAIM_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The part of the spool that is sent after a claim.
-const SEND_LIMITS: SendLimits = SendLimits { reports: 20, time: Duration::from_secs(5) };
+///
+/// A Sieve script has 10 seconds. With `--timeout 2s`, the lock of the spool (2 s), the claim (2 s) and this part (2.5 s)
+/// fit in.
+const SEND_LIMITS: SendLimits = SendLimits { reports: 20, time: Duration::from_secs(2) };
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -144,15 +147,18 @@ impl<'a> Claimant<'a> {
         if self.is_down.load(Ordering::Relaxed) {
             return Made::Spooled("the server did not answer before".to_owned());
         }
-        match spool.send_one(&self.client, stored) {
-            Ok(Sending::Answered(claimed)) => Made::Answered(Ok(claimed)),
-            Ok(Sending::Waits(error)) => {
+        let attempt = spool.send_one(&self.client, stored);
+        if let Some(fault) = attempt.fault {
+            complain(&fault.to_string());
+        }
+        match attempt.result {
+            Sending::Answered(claimed) => Made::Answered(Ok(claimed)),
+            Sending::Waits(error) => {
                 self.is_down.fetch_or(is_down(&error), Ordering::Relaxed);
                 Made::Spooled(error.to_string())
             }
-            Ok(Sending::Refused(error)) => Made::Answered(Err(error)),
-            Ok(_) => Made::Spooled("not sent".to_owned()),
-            Err(error) => Made::Failed(error),
+            Sending::Refused(error) => Made::Answered(Err(error)),
+            _ => Made::Spooled("not sent".to_owned()),
         }
     }
 

@@ -23,11 +23,14 @@ const WAITING: u8 = 1;
 /// Exit code if reports were set aside or dropped.
 const TROUBLE: u8 = 2;
 
+/// Maximum number of files of one kind that are named in error messages.
+const LINES_MAX: usize = 5;
+
 const AFTER_HELP: &str = "\
 Exit codes:
   0  no report waits
   1  reports wait
-  2  error, or files were set aside because they are damaged or the server refused them
+  2  error, files were set aside because they are damaged or the server refused them, or files cannot be read
 
 'bruit report --spool DIR' keeps reports in DIR until the server has answered. A spool holds at most 10,000 reports or \
 256 MiB, and a report at most 7 days.
@@ -43,7 +46,8 @@ Each report counts once, even if the server received it before and its answer wa
 Exit codes:
   0  no report waits any more
   1  reports still wait: the server did not answer, or another process is sending them
-  2  error, or reports were dropped (older than 7 days) or set aside (damaged, or refused by the server)
+  2  error, or reports were dropped (older than 7 days), set aside (damaged, or refused by the server) or could not \
+  be read
 
 Example:
   bruit spool send --token-file /etc/bruit/token /var/spool/bruit";
@@ -122,6 +126,7 @@ fn line(entry: &SpoolEntry) -> String {
         SpoolEntry::Waiting(report) => ("waits", report),
         SpoolEntry::Refused(report) => ("refused", report),
         SpoolEntry::Damaged(path) => return format!("{}: damaged", path.display()),
+        SpoolEntry::Unreadable { path, error } => return format!("{}: unreadable: {error}", path.display()),
         _ => return String::new(),
     };
     let by = report.reporter.as_ref().map_or_else(String::new, |name| format!(" by {name}"));
@@ -136,6 +141,9 @@ fn json_line(entry: &SpoolEntry) -> String {
         SpoolEntry::Waiting(report) => ("waiting", report),
         SpoolEntry::Refused(report) => ("refused", report),
         SpoolEntry::Damaged(path) => return json!({ "state": "damaged", "file": path }).to_string(),
+        SpoolEntry::Unreadable { path, error } => {
+            return json!({ "state": "unreadable", "file": path, "error": error }).to_string();
+        }
         _ => return String::new(),
     };
     json!({
@@ -179,7 +187,8 @@ fn run_send(arguments: &SendArgs, output: &mut impl Write) -> Result<ExitCode, F
     let entries = spool.list().map_err(bad_input)?;
     let waiting = entries.iter().filter(|entry| matches!(entry, SpoolEntry::Waiting(_))).count();
     writeln!(output, "{} sent, {waiting} waiting", counted(sent.sent as u64, "report"))?;
-    let has_trouble = sent.dropped > 0 || !sent.refused.is_empty() || !sent.damaged.is_empty();
+    let has_trouble =
+        sent.dropped > 0 || !sent.refused.is_empty() || !sent.damaged.is_empty() || !sent.faults.is_empty();
     Ok(match (has_trouble, waiting) {
         (true, _) => ExitCode::from(TROUBLE),
         (false, 0) => ExitCode::SUCCESS,
@@ -207,6 +216,16 @@ fn complain_about(sent: &Sent) {
     if sent.dropped > 0 {
         complain(&format!("dropped {} older than 7 days", counted(sent.dropped as u64, "report")));
     }
-    sent.refused.iter().for_each(|text| complain(&format!("set aside: {text}")));
-    sent.damaged.iter().for_each(|path| complain(&format!("set aside: {} is damaged", path.display())));
+    complain_about_each(sent.refused.iter().map(|text| format!("set aside: {text}")));
+    complain_about_each(sent.damaged.iter().map(|path| format!("set aside: {} is damaged", path.display())));
+    complain_about_each(sent.faults.iter().map(|fault| format!("left in the spool: {fault}")));
+}
+
+/// Prints the first few lines, and the number of the others. A folder may contain thousands of bad files.
+fn complain_about_each(lines: impl ExactSizeIterator<Item = String>) {
+    let more = lines.len().saturating_sub(LINES_MAX);
+    lines.take(LINES_MAX).for_each(|line| complain(&line));
+    if more > 0 {
+        complain(&format!("{more} more like this: see bruit spool"));
+    }
 }

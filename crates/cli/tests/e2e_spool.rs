@@ -4,7 +4,9 @@ mod common;
 
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 
@@ -17,6 +19,9 @@ const TOKENS: &str = "[http]\nlisten = \"127.0.0.1:0\"\n[[http.tokens]]\nname = 
 
 /// An address at which nothing listens: the port is privileged and unassigned.
 const NOWHERE: &str = "http://127.0.0.1:1";
+
+/// The user nobody.
+const NOBODY: u32 = 65534;
 
 fn message(number: u32) -> Vec<u8> {
     let line = |at| format!("Genuine watches of series {number} at wholesale prices, offer {at}, sent to your door.\n");
@@ -58,6 +63,14 @@ fn list(spool: &Path) -> (i32, Vec<Value>) {
     let output = run(&["spool", "--json", spool.to_str().unwrap()], NOWHERE, b"");
     let entries = text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap());
     (output.status.code().unwrap(), entries.collect())
+}
+
+/// Returns the files of the reports that wait.
+fn reports(spool: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(spool).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|kind| kind == "report")).collect();
+    files.sort();
+    files
 }
 
 /// Returns how often the message was reported and revoked.
@@ -151,13 +164,7 @@ fn damaged_reports_are_named_and_never_sent() {
     for number in [1, 2] {
         claim("report", &spool, NOWHERE, &message(number));
     }
-    let files = || {
-        let entries = fs::read_dir(&spool).unwrap().map(|entry| entry.unwrap().path());
-        let mut files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|kind| kind == "report")).collect();
-        files.sort();
-        files
-    };
-    let [damaged, other] = &files()[..] else { panic!("two reports") };
+    let [damaged, other] = &reports(&spool)[..] else { panic!("two reports") };
     fs::write(damaged, "bruit-spool 1 0123456789abcdef\n{}").unwrap();
     let server = Server::start(&folder, TOKENS);
     let (code, said) = send(&spool, &server.url());
@@ -168,6 +175,52 @@ fn damaged_reports_are_named_and_never_sent() {
     let (code, entries) = list(&spool);
     assert_eq!((code, entries.len(), &entries[0]["state"]), (2, 1, &Value::from("damaged")));
     assert_eq!(counts(&server.url(), &message(1)).0 + counts(&server.url(), &message(2)).0, 1);
+}
+
+/// One file of another user kept all reports behind it from being sent.
+#[test]
+fn a_file_that_cannot_be_read_does_not_block_the_others() {
+    let folder = Folder::new();
+    let spool = folder.path("spool");
+    for number in [1, 2] {
+        claim("report", &spool, NOWHERE, &message(number));
+    }
+    let first = reports(&spool).remove(0);
+    let server = Server::start(&folder, TOKENS);
+    // Root can read everything. So nobody owns the spool, except one file.
+    fs::set_permissions(folder.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(&first, fs::Permissions::from_mode(0o000)).unwrap();
+    let is_root = nix::unistd::geteuid().is_root();
+    let program = folder.path("bruit");
+    fs::copy(env!("CARGO_BIN_EXE_bruit"), &program).unwrap();
+    if is_root {
+        let others = fs::read_dir(&spool).unwrap().map(|entry| entry.unwrap().path()).filter(|path| *path != first);
+        others.chain([spool.clone()]).for_each(|path| chown(path, Some(NOBODY), Some(NOBODY)).unwrap());
+    }
+    let run = |words: &[&str]| {
+        let mut command = Command::new(&program);
+        command.args(words).arg(&spool).env("BRUIT_SERVER", server.url());
+        command.env("BRUIT_TOKEN", "the-token-of-the-mail-site");
+        if is_root {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        let output = output_of(&mut command, b"");
+        (output.status.code().unwrap(), format!("{}{}", text(&output.stdout), text(&output.stderr)))
+    };
+    let (code, said) = run(&["spool", "send"]);
+    assert!(code == 2 && said.contains("1 report sent, 0 waiting"), "{code}: {said}");
+    assert!(said.contains(&format!("left in the spool: {}: Permission denied", first.display())), "{said}");
+    let (code, said) = run(&["spool", "--json"]);
+    let entry: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((code, &entry["state"]), (2, &Value::from("unreadable")));
+    let (code, said) = run(&["spool"]);
+    assert!(code == 2 && said.contains("unreadable: Permission denied"), "{said}");
+    // The report is sent once it can be read.
+    fs::set_permissions(&first, fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(send(&spool, &server.url()), (0, "1 report sent, 0 waiting\n".to_owned()));
+    for number in [1, 2] {
+        assert_eq!(counts(&server.url(), &message(number)).0, 1);
+    }
 }
 
 #[test]

@@ -109,6 +109,12 @@ impl Client {
         Self { timeout, ..self }
     }
 
+    /// Returns the limit for a whole request.
+    #[must_use]
+    pub const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// Returns the server's base URL.
     #[must_use]
     pub fn server(&self) -> &str {

@@ -6,7 +6,8 @@
 //!
 //! **Files.** Each report is one file, `TIME-ID.report`. It is written under a temporary name and synced before it is
 //! renamed. A process that sends a report holds a lock on its file, which ends with the process. Damaged files and
-//! those that the server refused are set aside as `.damaged` and `.refused`, and never sent.
+//! those that the server refused are set aside as `.damaged` and `.refused`, and never sent. A file that cannot be read
+//! or changed stays where it is; the others are sent.
 //!
 //! **Bounds.** [`REPORTS_MAX`], [`SPOOL_BYTES_MAX`] and [`REPORT_AGE_MAX`]. A full spool accepts no report; older
 //! reports are dropped when the spool is sent.
@@ -23,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::http::Subject;
 
 pub use folder::{REPORTS_MAX, SPOOL_BYTES_MAX, Spool, SpoolEntry, Stored};
-pub use send::{FAILURES_MAX, REPORT_AGE_MAX, SendLimits, Sending, Sent, is_down};
+pub use send::{Attempt, FAILURES_MAX, REPORT_AGE_MAX, REQUEST_TIME_MIN, SendLimits, Sending, Sent, is_down};
 
 /// Kind of claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +72,20 @@ pub enum SpoolError {
         reports: usize,
         /// Their length.
         bytes: u64,
+    },
+    /// The disk of the spool is full, or the user's share of it.
+    #[error("no space left for the spool {}: {source}", folder.display())]
+    DiskFull {
+        /// Folder of the spool.
+        folder: PathBuf,
+        /// Error of the operating system.
+        source: io::Error,
+    },
+    /// Another process holds the lock of the spool for too long.
+    #[error("the spool {} is locked by another process", folder.display())]
+    Busy {
+        /// Folder of the spool.
+        folder: PathBuf,
     },
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]

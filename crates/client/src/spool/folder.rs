@@ -5,7 +5,8 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use super::file::{self, FILE_BYTES_MAX};
 use super::{SpoolError, SpooledReport};
@@ -24,8 +25,13 @@ const DAMAGED: &str = "damaged";
 const REFUSED: &str = "refused";
 /// Prefix of files that are being written.
 const TEMPORARY: &str = ".tmp-";
-/// File that a process locks while it adds a report, so that the bounds hold.
+/// File that a process locks while it reserves room for a report, so that the bounds hold.
 const LOCK: &str = ".lock";
+/// Maximum time to wait for that lock. It is held while the folder is listed, so only a stopped process or a disk that
+/// does not answer holds it for longer.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(2);
+/// Interval at which the lock is tried.
+const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 /// Age in seconds after which a temporary file was left by a crash.
 const TEMPORARY_SECONDS: u64 = 3600;
 
@@ -57,6 +63,13 @@ pub enum SpoolEntry {
     Refused(SpooledReport),
     /// A damaged file.
     Damaged(PathBuf),
+    /// A file that cannot be read. It stays where it is, and is tried again with every attempt to send the spool.
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Error of the operating system.
+        error: String,
+    },
 }
 
 impl Spool {
@@ -80,10 +93,9 @@ impl Spool {
     /// # Errors
     /// [`SpoolError`] if the report was not stored.
     pub fn store(&self, report: SpooledReport) -> Result<Stored, SpoolError> {
-        let _lock = self.lock()?;
-        self.ensure_room()?;
+        let temporary = self.reserve(&report)?;
         let path = self.folder.join(format!("{:010}-{}.{WAITING}", report.time, report.id));
-        self.write(report, path)
+        self.write(report, path, &temporary)
     }
 
     /// Returns the reports and the files that were set aside, oldest first.
@@ -100,7 +112,7 @@ impl Spool {
                 Ok(_) => entries.push(SpoolEntry::Damaged(path)),
                 // Another process has just sent it.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(io_error(&path, error)),
+                Err(error) => entries.push(SpoolEntry::Unreadable { path, error: error.to_string() }),
             }
         }
         Ok(entries)
@@ -146,15 +158,19 @@ impl Spool {
 
     /// Sets a report aside that the server refused.
     pub(super) fn refuse(&self, stored: Stored, error: &str) -> Result<(), SpoolError> {
-        let stored = self.note_failure(stored, error)?;
-        self.set_aside(&stored.path, REFUSED).map(drop)
+        let path = stored.path.clone();
+        // A full disk prevents the note, but not the renaming.
+        let noted = self.note_failure(stored, error).map(drop);
+        self.set_aside(&path, REFUSED)?;
+        noted
     }
 
-    /// Records a failed attempt in the file of the report.
+    /// Records a failed attempt in the file of the report. If that fails, the file stays as it was.
     pub(super) fn note_failure(&self, stored: Stored, error: &str) -> Result<Stored, SpoolError> {
         let Stored { report, path, lock } = stored;
         let attempts = report.attempts.saturating_add(1);
-        let written = self.write(SpooledReport { attempts, error: Some(error.to_owned()), ..report }, path);
+        let temporary = self.temporary(&report);
+        let written = self.write(SpooledReport { attempts, error: Some(error.to_owned()), ..report }, path, &temporary);
         drop(lock);
         written
     }
@@ -166,24 +182,21 @@ impl Spool {
         Ok(aside)
     }
 
-    /// Writes a report to `path`, so that the file is complete or absent after a crash.
-    fn write(&self, report: SpooledReport, path: PathBuf) -> Result<Stored, SpoolError> {
-        // Two threads may store reports with the same ID.
-        let number = WRITES.fetch_add(1, Ordering::Relaxed);
-        let temporary = self.folder.join(format!("{TEMPORARY}{}-{}-{number}", report.id, std::process::id()));
+    /// Writes a report to `path` by way of `temporary`, so that the file is complete or absent after a crash.
+    fn write(&self, report: SpooledReport, path: PathBuf, temporary: &Path) -> Result<Stored, SpoolError> {
         let write = || {
             let bytes = file::encode(&report).map_err(io::Error::other)?;
-            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(temporary)?;
             file.lock()?;
             file.write_all(&bytes)?;
             file.sync_all()?;
-            fs::rename(&temporary, &path)?;
+            fs::rename(temporary, &path)?;
             Ok(file)
         };
         let lock = write().map_err(|source| {
             // The error of the write is the one that matters.
-            let _ = fs::remove_file(&temporary);
-            io_error(&path, source)
+            let _ = fs::remove_file(temporary);
+            self.write_error(&path, source)
         })?;
         self.sync()?;
         Ok(Stored { report, path, lock })
@@ -193,14 +206,35 @@ impl Spool {
         File::open(&self.folder).and_then(|folder| folder.sync_all()).map_err(|source| io_error(&self.folder, source))
     }
 
+    /// Creates a temporary file for a report, unless the spool is full. Other processes count it.
+    fn reserve(&self, report: &SpooledReport) -> Result<PathBuf, SpoolError> {
+        let _lock = self.lock()?;
+        self.ensure_room()?;
+        let path = self.temporary(report);
+        let created = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        created.map_err(|source| self.write_error(&path, source))?;
+        Ok(path)
+    }
+
+    fn temporary(&self, report: &SpooledReport) -> PathBuf {
+        // Two threads may store reports with the same ID.
+        let number = WRITES.fetch_add(1, Ordering::Relaxed);
+        self.folder.join(format!("{TEMPORARY}{}-{}-{number}", report.id, std::process::id()))
+    }
+
     fn lock(&self) -> Result<File, SpoolError> {
         let path = self.folder.join(LOCK);
-        let open = || {
-            let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
-            file.lock()?;
-            Ok(file)
-        };
-        open().map_err(|source| io_error(&path, source))
+        let opened = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        let file = opened.map_err(|source| self.write_error(&path, source))?;
+        let deadline = Instant::now() + LOCK_WAIT_MAX;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => thread::sleep(LOCK_INTERVAL),
+                Err(TryLockError::WouldBlock) => return Err(SpoolError::Busy { folder: self.folder.clone() }),
+                Err(TryLockError::Error(source)) => return Err(io_error(&path, source)),
+            }
+        }
     }
 
     /// Refuses another report if the spool is full. Removes temporary files that a crash left.
@@ -208,17 +242,30 @@ impl Spool {
         let (mut reports, mut bytes) = (0, 0);
         for (path, metadata) in self.entries()? {
             let is_temporary = name(&path).starts_with(TEMPORARY);
-            let is_old = metadata.modified().ok().and_then(|changed| changed.elapsed().ok());
-            if is_temporary && is_old.is_some_and(|age| age.as_secs() > TEMPORARY_SECONDS) {
-                fs::remove_file(&path).map_err(|source| io_error(&path, source))?;
-            } else if is_temporary || [WAITING, REFUSED, DAMAGED].contains(&extension(&path)) {
-                (reports, bytes) = (reports + 1, bytes + metadata.len());
+            let age = metadata.modified().ok().and_then(|changed| changed.elapsed().ok());
+            let is_left = is_temporary && age.is_some_and(|age| age.as_secs() > TEMPORARY_SECONDS);
+            if is_left && fs::remove_file(&path).is_ok() {
+                continue;
+            }
+            if is_temporary || [WAITING, REFUSED, DAMAGED].contains(&extension(&path)) {
+                // A temporary file may still be empty.
+                bytes += if is_temporary { FILE_BYTES_MAX } else { metadata.len() };
+                reports += 1;
             }
         }
         if reports >= REPORTS_MAX || bytes + FILE_BYTES_MAX > SPOOL_BYTES_MAX {
             return Err(SpoolError::Full { folder: self.folder.clone(), reports, bytes });
         }
         Ok(())
+    }
+
+    fn write_error(&self, path: &Path, source: io::Error) -> SpoolError {
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                SpoolError::DiskFull { folder: self.folder.clone(), source }
+            }
+            _ => io_error(path, source),
+        }
     }
 
     /// Returns the files with one of these extensions, sorted by name, each with the time of its last change.

@@ -13,12 +13,16 @@ pub const REPORT_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// Number of failures after which the others are not tried. If the server cannot be reached, one is enough.
 pub const FAILURES_MAX: usize = 3;
 
+/// Minimum time for a request, even if [`SendLimits::time`] is nearly over.
+pub const REQUEST_TIME_MIN: Duration = Duration::from_millis(500);
+
 /// How much to send at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct SendLimits {
     /// Maximum number of reports.
     pub reports: usize,
-    /// Time after which no further report is begun.
+    /// Time after which no further report is begun. A request under way ends then too, or [`REQUEST_TIME_MIN`] after
+    /// it began.
     pub time: Duration,
 }
 
@@ -34,6 +38,16 @@ pub enum Sending {
     Refused(ClientError),
 }
 
+/// The result of sending a report that was just stored.
+#[derive(Debug)]
+pub struct Attempt {
+    /// The result.
+    pub result: Sending,
+    /// Error of the spool after the request. The report is still in the spool, as it was before the request; if the
+    /// server has answered, it is sent again and recognised.
+    pub fault: Option<SpoolError>,
+}
+
 /// The result of sending a spool.
 #[derive(Debug, Default)]
 pub struct Sent {
@@ -47,6 +61,8 @@ pub struct Sent {
     pub refused: Vec<String>,
     /// Damaged files; they were set aside.
     pub damaged: Vec<PathBuf>,
+    /// Files that could not be read or changed. They stay where they are.
+    pub faults: Vec<SpoolError>,
     /// The last error, if the server did not answer.
     pub error: Option<ClientError>,
 }
@@ -71,62 +87,72 @@ impl Client {
 
 impl Spool {
     /// Sends a report that was just stored.
-    ///
-    /// # Errors
-    /// [`SpoolError`] if the spool cannot be written.
-    pub fn send_one(&self, client: &Client, stored: Stored) -> Result<Sending, SpoolError> {
-        match client.send_spooled(&stored.report) {
-            Ok(claimed) => {
-                self.remove(&stored)?;
-                Ok(Sending::Answered(claimed))
-            }
+    pub fn send_one(&self, client: &Client, stored: Stored) -> Attempt {
+        let (result, kept) = match client.send_spooled(&stored.report) {
+            Ok(claimed) => (Sending::Answered(claimed), self.remove(&stored)),
             Err(error) if waits(&error) => {
-                self.note_failure(stored, &error.to_string())?;
-                Ok(Sending::Waits(error))
+                let kept = self.note_failure(stored, &error.to_string()).map(drop);
+                (Sending::Waits(error), kept)
             }
-            Err(error) => {
-                self.remove(&stored)?;
-                Ok(Sending::Refused(error))
-            }
-        }
+            Err(error) => (Sending::Refused(error), self.remove(&stored)),
+        };
+        Attempt { result, fault: kept.err() }
     }
 
     /// Sends the reports that wait, until the limits are reached or the server does not answer. Reports that another
     /// process is sending are left to it.
     ///
     /// # Errors
-    /// [`SpoolError`] if the spool cannot be read or written.
+    /// [`SpoolError`] if the folder cannot be read.
     pub fn send(&self, client: &Client, limits: SendLimits) -> Result<Sent, SpoolError> {
         let (mut sent, mut failures, begun) = (Sent::default(), 0, Instant::now());
         for path in self.waiting()? {
             let is_enough = sent.sent + sent.refused.len() + failures >= limits.reports;
-            if is_enough || begun.elapsed() >= limits.time || failures >= FAILURES_MAX {
+            let time_left = limits.time.saturating_sub(begun.elapsed());
+            if is_enough || time_left.is_zero() || failures >= FAILURES_MAX {
                 break;
             }
-            let Some(stored) = self.claim(&path, &mut sent.damaged)? else { continue };
-            if is_old(&stored.report) {
-                self.remove(&stored)?;
-                sent.dropped += 1;
-                continue;
-            }
-            match client.send_spooled(&stored.report) {
-                Ok(claimed) => {
-                    self.remove(&stored)?;
-                    sent.sent += 1;
-                    sent.repeated += usize::from(claimed.repeated);
-                }
-                Err(error) if waits(&error) => {
-                    self.note_failure(stored, &error.to_string())?;
-                    failures += if is_down(&error) { FAILURES_MAX } else { 1 };
-                    sent.error = Some(error);
-                }
-                Err(error) => {
-                    sent.refused.push(format!("{}: {error}", stored.report.id));
-                    self.refuse(stored, &error.to_string())?;
-                }
-            }
+            let client = client.clone().with_timeout(client.timeout().min(time_left.max(REQUEST_TIME_MIN)));
+            let outcome = match self.claim(&path, &mut sent.damaged) {
+                Ok(Some(stored)) => self.send_claimed(&client, stored, &mut sent, &mut failures),
+                Ok(None) => Ok(()),
+                Err(error) => Err(error),
+            };
+            sent.faults.extend(outcome.err());
         }
         Ok(sent)
+    }
+
+    /// Sends a report and notes the result in `sent`.
+    fn send_claimed(
+        &self,
+        client: &Client,
+        stored: Stored,
+        sent: &mut Sent,
+        failures: &mut usize,
+    ) -> Result<(), SpoolError> {
+        if is_old(&stored.report) {
+            self.remove(&stored)?;
+            sent.dropped += 1;
+            return Ok(());
+        }
+        match client.send_spooled(&stored.report) {
+            Ok(claimed) => {
+                sent.sent += 1;
+                sent.repeated += usize::from(claimed.repeated);
+                self.remove(&stored)
+            }
+            Err(error) if waits(&error) => {
+                *failures += if is_down(&error) { FAILURES_MAX } else { 1 };
+                let noted = self.note_failure(stored, &error.to_string()).map(drop);
+                sent.error = Some(error);
+                noted
+            }
+            Err(error) => {
+                sent.refused.push(format!("{}: {error}", stored.report.id));
+                self.refuse(stored, &error.to_string())
+            }
+        }
     }
 }
 
@@ -153,6 +179,7 @@ mod tests {
 
     use super::*;
     use crate::http::Subject;
+    use crate::spool::SpoolEntry;
 
     const LIMITS: SendLimits = SendLimits { reports: 10, time: Duration::from_secs(60) };
 
@@ -182,10 +209,56 @@ mod tests {
         let (_folder, spool, client) = spool(&[1, 2, 3]);
         assert!(matches!(spool.send(&client, LIMITS).unwrap().error, Some(ClientError::Unreachable { .. })));
         let attempts = spool.list().unwrap().into_iter().map(|entry| match entry {
-            crate::spool::SpoolEntry::Waiting(report) => report.attempts,
+            SpoolEntry::Waiting(report) => report.attempts,
             other => panic!("{other:?}"),
         });
         assert_eq!(attempts.sum::<u32>(), 1);
+    }
+
+    #[test]
+    fn a_full_disk_keeps_the_report_as_it_was() {
+        let (folder, spool, client) = spool(&[1, 2]);
+        for entry in spool.list().unwrap() {
+            let SpoolEntry::Waiting(report) = entry else { panic!("{entry:?}") };
+            fill_disk(folder.path(), &report);
+        }
+        let before = spool.list().unwrap();
+        let sent = spool.send(&client, LIMITS).unwrap();
+        assert!(matches!(&sent.faults[..], [SpoolError::DiskFull { .. }]), "{:?}", sent.faults);
+        assert!(matches!(sent.error, Some(ClientError::Unreachable { .. })));
+        assert_eq!(spool.list().unwrap(), before);
+    }
+
+    #[test]
+    fn a_report_is_kept_if_the_disk_fills_up_during_the_request() {
+        let (folder, spool, client) = spool(&[]);
+        let report = SpooledReport::new(ClaimKind::Report, None, Subject::default(), 7).unwrap();
+        let stored = spool.store(report.clone()).unwrap();
+        fill_disk(folder.path(), &report);
+        let attempt = spool.send_one(&client, stored);
+        assert!(matches!(attempt.result, Sending::Waits(ClientError::Unreachable { .. })), "{attempt:?}");
+        assert!(matches!(attempt.fault, Some(SpoolError::DiskFull { .. })), "{attempt:?}");
+        assert_eq!(spool.list().unwrap(), [SpoolEntry::Waiting(report)]);
+    }
+
+    /// Makes every later change of the report fail as on a full disk.
+    fn fill_disk(folder: &std::path::Path, report: &SpooledReport) {
+        for number in 0..2_000 {
+            let temporary = folder.join(format!(".tmp-{}-{}-{number}", report.id, std::process::id()));
+            std::os::unix::fs::symlink("/dev/full", temporary).unwrap();
+        }
+    }
+
+    /// A Sieve script has 10 seconds. Sending the spool took the timeout of one request longer than its limit.
+    #[test]
+    fn a_request_ends_with_the_time_limit() {
+        let (_folder, spool, _) = spool(&[1, 2]);
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", silent.local_addr().unwrap());
+        let client = Client::new(&url, None, Duration::from_secs(600)).unwrap();
+        let sent = spool.send(&client, SendLimits { reports: 10, time: Duration::from_millis(10) }).unwrap();
+        let Some(ClientError::TimedOut { timeout, .. }) = sent.error else { panic!("{:?}", sent.error) };
+        assert_eq!(timeout, REQUEST_TIME_MIN);
     }
 
     #[test]

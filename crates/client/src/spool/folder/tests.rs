@@ -109,6 +109,36 @@ fn a_full_spool_accepts_no_report() {
 }
 
 #[test]
+fn a_full_disk_is_an_error_and_leaves_no_file() {
+    let folder = tempdir().unwrap();
+    let spool = Spool::open(folder.path()).unwrap();
+    let report = report(7);
+    for number in 0..2_000 {
+        let temporary = folder.path().join(format!("{TEMPORARY}{}-{}-{number}", report.id, std::process::id()));
+        std::os::unix::fs::symlink("/dev/full", temporary).unwrap();
+    }
+    let error = spool.store(report).unwrap_err();
+    assert!(matches!(error, SpoolError::DiskFull { .. }), "{error:?}");
+    assert_eq!(error.to_string(), format!("no space left for the spool {}: {}", folder.path().display(), no_space()));
+    assert_eq!(spool.list().unwrap(), []);
+    assert!(spool.entries().unwrap().iter().all(|(path, _)| name(path) == LOCK));
+}
+
+fn no_space() -> io::Error {
+    File::create("/dev/full").unwrap().write_all(b"x").unwrap_err()
+}
+
+#[test]
+fn a_lock_that_is_never_released_is_an_error() {
+    let folder = tempdir().unwrap();
+    let spool = Spool::open(folder.path()).unwrap();
+    let held = spool.lock().unwrap();
+    assert!(matches!(spool.store(report(7)), Err(SpoolError::Busy { .. })));
+    drop(held);
+    spool.store(report(7)).unwrap();
+}
+
+#[test]
 fn reports_that_were_tried_come_last() {
     let folder = tempdir().unwrap();
     let spool = Spool::open(folder.path()).unwrap();
