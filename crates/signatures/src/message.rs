@@ -10,6 +10,7 @@
 //! levels and [`PARTS_MAX`] non-empty parts. Content that is nested deeper stays undecoded text. Further parts are
 //! dropped.
 
+mod attached;
 mod decode;
 mod fields;
 
@@ -17,6 +18,7 @@ use std::borrow::Cow;
 
 use memchr::memmem;
 
+pub use attached::{ATTACHED_MAX, Attached};
 pub use fields::{Fields, MediaType};
 
 /// Maximum nesting depth of multiparts and attached messages.
@@ -166,7 +168,7 @@ impl Walk {
         Part { media, raw, is_forwarded: self.forwards > 0 }
     }
 
-    /// Parses the parts of a multipart. Parts of a digest are messages by default (RFC 2046, 5.1.5).
+    /// Parses the parts of a multipart.
     fn entities<'m>(&mut self, pieces: Vec<&'m [u8]>, is_digest: bool, depth: usize) -> Vec<Entity<'m>> {
         let mut entities = Vec::with_capacity(pieces.len().min(PARTS_MAX));
         for piece in pieces {
@@ -174,15 +176,22 @@ impl Walk {
                 self.is_cut = true;
                 break;
             }
-            let (fields, body) = fields::split(piece);
-            let mut media = fields.media_type();
-            if is_digest && fields.get("content-type").is_none() {
-                (media.kind, media.subtype) = ("message".to_owned(), "rfc822".to_owned());
-            }
+            let (media, body) = self::piece(piece, is_digest);
             entities.push(self.typed_entity(media, body, depth));
         }
         entities
     }
+}
+
+/// Splits a piece of a multipart into its type and its body. Parts of a digest are messages by default (RFC 2046,
+/// 5.1.5).
+fn piece(raw: &[u8], is_digest: bool) -> (MediaType, &[u8]) {
+    let (fields, body) = fields::split(raw);
+    let mut media = fields.media_type();
+    if is_digest && fields.get("content-type").is_none() {
+        (media.kind, media.subtype) = ("message".to_owned(), "rfc822".to_owned());
+    }
+    (media, body)
 }
 
 /// Splits a multipart body at its delimiter lines, into at most [`PIECES_MAX`] pieces. An unclosed last piece counts as

@@ -1,7 +1,7 @@
 //! No message makes a scheme panic, and the size of every result is bounded.
 
 use bruit_signatures::bruit::{Explanation, Features, PAIR_DISTANCE_MAX};
-use bruit_signatures::message::{Message, PARTS_MAX};
+use bruit_signatures::message::{ATTACHED_MAX, Attached, Message, PARTS_MAX};
 use bruit_signatures::pyzor::{Version, digest, predigest};
 use bruit_signatures::razor::{self, Ep4};
 use bruit_signatures::reading::{LINKS_MAX, Reading, TEXT_BYTES_MAX};
@@ -41,6 +41,7 @@ fn check_pyzor(bytes: &[u8], signed: &Signed) {
 
 fn read(bytes: &[u8], signed: &Signed) {
     let message = Message::read(bytes);
+    assert!(Attached::of(bytes).messages.len() <= ATTACHED_MAX);
     let reading = Reading::of(&message);
     assert!(reading.text.len() <= TEXT_BYTES_MAX && reading.links.len() <= LINKS_MAX);
     let features = Features::of(&reading);

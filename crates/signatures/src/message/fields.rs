@@ -151,9 +151,12 @@ impl MediaType {
 
     /// Returns true if the part is an attached message that can be parsed in place.
     pub(super) fn is_message(&self) -> bool {
-        self.kind == "message"
-            && matches!(self.subtype.as_str(), "rfc822" | "global")
-            && self.encoding == Encoding::None
+        self.names_message() && self.encoding == Encoding::None
+    }
+
+    /// Returns true if the part is an attached message, whatever its transfer encoding.
+    pub(super) fn names_message(&self) -> bool {
+        self.kind == "message" && matches!(self.subtype.as_str(), "rfc822" | "global")
     }
 
     fn read_type(&mut self, value: &[u8]) {
