@@ -1,23 +1,24 @@
 //! `bruit report` and `bruit revoke`: claim that messages are spam, or that they are not.
 
+mod claimant;
+
+use std::borrow::Cow;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bruit_client::http::{Claimed, Subject};
-use bruit_client::spool::{ClaimKind, SendLimits, Sending, Spool, SpoolError, SpooledReport, is_down};
-use bruit_client::{Client, ClientError, Purpose};
-use serde_json::json;
+use bruit_client::http::Claimed;
+use bruit_client::spool::SendLimits;
+use bruit_signatures::message::{ATTACHED_MAX, Attached, NESTING_MAX};
+use serde_json::{Value, json};
 
 use crate::remote::{Messages, Place, Server, for_each_answer, json_line, print_summary};
-use crate::spool::send_some;
+use crate::rspamd::{Controller, LessonArgs};
 use bruit_console::Failure;
-use bruit_console::date;
-use bruit_console::failure::bad_input;
 use bruit_console::quantity::counted;
 use bruit_console::terminal::{complain, printable};
+use claimant::{ClaimResult, Claimant, LessonResult, Outcome};
 
 /// Default time limit of a claim. It is longer than that of a check, because the server answers only once the claim is
 /// on disk.
@@ -25,8 +26,8 @@ pub(crate) const CLAIM_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The part of the spool that is sent after a claim.
 ///
-/// A Sieve script has 10 seconds. With `--timeout 2s`, the lock of the spool (2 s), the claim (2 s) and this part (2.5 s)
-/// fit in.
+/// A Sieve script has 10 seconds. With `--timeout 2s`, the lock of the spool (2 s), the claim (2 s), rspamd (2 s) and
+/// this part (2.5 s) fit in.
 const SEND_LIMITS: SendLimits = SendLimits { reports: 20, time: Duration::from_secs(2) };
 
 const AFTER_HELP: &str = "\
@@ -34,6 +35,7 @@ Exit codes:
   0  every claim was accepted and is on the server's disk, or is in the spool
   2  error: a claim was refused or failed, or a message has no content to claim, such as a bare \"see \
   attachment\"
+  3  the claims were made, but rspamd did not learn a message (with --rspamd)
 
 Data sent to the server: signatures, features of the text (from which the text cannot be reconstructed), and \
 the numbers of words, files and links. Default schemes: exact, attachment, pyzor, razor_e4, bruit. A report \
@@ -45,11 +47,25 @@ With --spool, a claim is kept in DIR until the server has answered, and sent by 
 'bruit spool send'. It counts once, even if an answer was lost. The folder is created for its owner only; use one folder \
 for each server.
 
+With --attached, the input is a report that a user forwarded: the claims are about the messages attached to it. Run it \
+only for mail of authenticated users, because everybody else can send such a message, too.
+
+With --rspamd, the message is also sent to the controller of your rspamd: a report uses fuzzyadd, a revocation fuzzydel. \
+An error of rspamd never prevents a claim. With --spool, messages of at most 2 MiB are kept until rspamd has answered.
+
 Examples:
   bruit report spam.eml              report one message
   bruit report Maildir/.Junk         report all messages in a folder
   bruit revoke < message             revoke a report: the message is not spam
-  bruit report --spool /var/spool/bruit --timeout 2s < message";
+  bruit report --spool /var/spool/bruit --timeout 2s < message
+  bruit report --attached --reporter ann < forwarded-report
+  bruit report --rspamd http://127.0.0.1:11334 < message";
+
+/// Exit code if a claim failed.
+const FAILED: u8 = 2;
+
+/// Exit code if rspamd did not learn a message.
+const UNLEARNED: u8 = 3;
 
 /// Arguments of `bruit report` and `bruit revoke`.
 #[derive(Debug, clap::Args)]
@@ -70,6 +86,16 @@ pub(crate) struct ClaimArgs {
     #[arg(long, value_name = "DIR", env = "BRUIT_SPOOL")]
     spool: Option<PathBuf>,
 
+    /// Claim the messages attached to the input, such as a report that a user forwarded
+    #[arg(long)]
+    attached: bool,
+
+    #[command(flatten)]
+    rspamd: Controller,
+
+    #[command(flatten)]
+    lesson: LessonArgs,
+
     #[command(flatten)]
     server: Server,
 }
@@ -83,106 +109,23 @@ pub(crate) enum Claim {
     Revoke,
 }
 
-type Answer = Result<Claimed, ClientError>;
-
-/// The result of a claim.
-enum Made {
-    /// The server answered, or there is no spool.
-    Answered(Answer),
-    /// The claim is in the spool, because of this error.
-    Spooled(String),
-    /// The spool failed. It is not known whether the claim will be sent.
-    Failed(SpoolError),
-}
-
-/// Makes claims.
-struct Claimant<'a> {
-    claim: Claim,
-    reporter: Option<&'a str>,
-    client: Client,
-    spool: Option<Spool>,
-    /// True once the server did not answer. Later claims are only stored, so that each command ends soon.
-    is_down: AtomicBool,
-}
-
-impl<'a> Claimant<'a> {
-    fn new(arguments: &'a ClaimArgs, claim: Claim) -> Result<Self, Failure> {
-        let client = arguments.server.client(CLAIM_TIMEOUT)?;
-        let reporter = arguments.reporter.as_deref();
-        // An invalid name is an error now, not when the spool is sent.
-        reporter.map(|name| client.clone().with_reporter(name)).transpose().map_err(bad_input)?;
-        let spool = arguments.spool.as_deref().map(Spool::open).transpose().map_err(bad_input)?;
-        Ok(Self { claim, reporter, client, spool, is_down: AtomicBool::new(false) })
-    }
-
-    fn make(&self, subject: Subject) -> Made {
-        let kind = match self.claim {
-            Claim::Report => ClaimKind::Report,
-            Claim::Revoke => ClaimKind::Revoke,
-        };
-        let Some(spool) = &self.spool else { return Made::Answered(self.send(&subject)) };
-        match SpooledReport::new(kind, self.reporter, subject, date::now().0) {
-            Ok(report) => self.make_by_spool(spool, report),
-            Err(error) => Made::Failed(error),
-        }
-    }
-
-    fn send(&self, subject: &Subject) -> Answer {
-        let client = self.client.clone();
-        let client = if let Some(name) = self.reporter { client.with_reporter(name)? } else { client };
-        match self.claim {
-            Claim::Report => client.report(subject),
-            Claim::Revoke => client.revoke(subject),
-        }
-    }
-
-    fn make_by_spool(&self, spool: &Spool, report: SpooledReport) -> Made {
-        let stored = match spool.store(report.clone()) {
-            Ok(stored) => stored,
-            Err(error) => {
-                complain(&format!("{error}: sending without it"));
-                return Made::Answered(self.client.send_spooled(&report));
-            }
-        };
-        if self.is_down.load(Ordering::Relaxed) {
-            return Made::Spooled("the server did not answer before".to_owned());
-        }
-        let attempt = spool.send_one(&self.client, stored);
-        if let Some(fault) = attempt.fault {
-            complain(&fault.to_string());
-        }
-        match attempt.result {
-            Sending::Answered(claimed) => Made::Answered(Ok(claimed)),
-            Sending::Waits(error) => {
-                self.is_down.fetch_or(is_down(&error), Ordering::Relaxed);
-                Made::Spooled(error.to_string())
-            }
-            Sending::Refused(error) => Made::Answered(Err(error)),
-            _ => Made::Spooled("not sent".to_owned()),
-        }
-    }
-
-    /// Sends a part of what else waits in the spool, if the server answers.
-    fn send_waiting(&self) {
-        if let Some(spool) = self.spool.as_ref().filter(|_| !self.is_down.load(Ordering::Relaxed)) {
-            send_some(spool, &self.client, SEND_LIMITS);
-        }
-    }
-}
-
 pub(crate) fn run(arguments: &ClaimArgs, claim: Claim, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let claimant = Claimant::new(arguments, claim)?;
-    let signer = arguments.messages.signer(Purpose::Claim);
-    let ask = |message: &[u8]| claimant.make(signer.subject(message));
+    let ask = |message: &[u8]| match arguments.attached {
+        true => make_attached(&claimant, message),
+        false => vec![claimant.make(message)],
+    };
     let mut output = BufWriter::new(output);
-    let (mut messages, mut failed) = (0, 0);
-    let was_all_read = for_each_answer(&arguments.messages.input, ask, |place, made, bar| {
-        messages += 1;
-        if let Some(fault) = fault(&made) {
-            failed += 1;
-            bar.suspend(|| complain(&format!("{}{fault}", place.prefix())));
-        }
-        print(arguments, place, claim, &made, &mut output)
+    let mut tally = Tally::default();
+    let was_all_read = for_each_answer(&arguments.messages.input, ask, |place, outcomes, bar| {
+        outcomes.iter().try_for_each(|outcome| {
+            tally.add(outcome);
+            let prefix = prefix(place, outcome);
+            for fault in fault(&outcome.claim).into_iter().chain(lesson_fault(outcome)) {
+                bar.suspend(|| complain(&format!("{prefix}{fault}")));
+            }
+            print(arguments, place, claim, outcome, &mut output)
+        })
     })?;
     output.flush()?;
     if !arguments.json {
@@ -191,32 +134,90 @@ pub(crate) fn run(arguments: &ClaimArgs, claim: Claim, output: &mut impl Write) 
                 Claim::Report => "reported",
                 Claim::Revoke => "revoked",
             },
-            messages - failed,
-            failed,
+            tally.messages - tally.failed,
+            tally.failed,
         );
     }
     claimant.send_waiting();
-    Ok(if failed == 0 && was_all_read { ExitCode::SUCCESS } else { ExitCode::from(2) })
+    Ok(match (tally.failed == 0 && was_all_read, tally.unlearned) {
+        (false, _) => ExitCode::from(FAILED),
+        (true, 0) => ExitCode::SUCCESS,
+        (true, _) => ExitCode::from(UNLEARNED),
+    })
+}
+
+/// Numbers of messages.
+#[derive(Default)]
+struct Tally {
+    messages: u64,
+    /// Those about which no claim was made.
+    failed: u64,
+    /// Those that rspamd did not learn.
+    unlearned: u64,
+}
+
+impl Tally {
+    fn add(&mut self, outcome: &Outcome) {
+        self.messages += 1;
+        self.failed += u64::from(fault(&outcome.claim).is_some());
+        self.unlearned += u64::from(lesson_fault(outcome).is_some());
+    }
+}
+
+/// Makes a claim about each message that is attached to `message`.
+fn make_attached(claimant: &Claimant<'_>, message: &[u8]) -> Vec<Outcome> {
+    let attached = Attached::of(message);
+    let all = attached.messages.len();
+    let numbered =
+        |(at, message): (usize, &Cow<'_, [u8]>)| Outcome { attachment: Some((at + 1, all)), ..claimant.make(message) };
+    let mut outcomes: Vec<_> = attached.messages.iter().enumerate().map(numbered).collect();
+    if attached.is_cut {
+        outcomes.push(Outcome::failed(format!(
+            "some attachments were ignored: a report may have {ATTACHED_MAX} attached messages, nested {NESTING_MAX} levels deep"
+        )));
+    } else if outcomes.is_empty() {
+        outcomes.push(Outcome::failed(
+            "no message is attached: expected an attachment of type message/rfc822, as made by \"forward as attachment\""
+                .to_owned(),
+        ));
+    }
+    outcomes
 }
 
 /// Returns an error message if the claim failed or had no effect.
-fn fault(made: &Made) -> Option<String> {
-    match made {
-        Made::Failed(error) => Some(error.to_string()),
-        Made::Spooled(_) => None,
-        Made::Answered(Err(error)) => Some(error.to_string()),
-        Made::Answered(Ok(claimed)) if claimed.refused > 0 => {
+fn fault(result: &ClaimResult) -> Option<String> {
+    match result {
+        ClaimResult::Failed(error) => Some(error.clone()),
+        ClaimResult::Spooled(_) => None,
+        ClaimResult::Answered(Err(error)) => Some(error.to_string()),
+        ClaimResult::Answered(Ok(claimed)) if claimed.refused > 0 => {
             let reason = claimed.reason.as_deref().unwrap_or("no reason given");
             Some(format!("{} refused: {reason}", counted(claimed.refused.into(), "signature")))
         }
-        Made::Answered(Ok(claimed)) if claimed.accepted == 0 && claimed.ignored > 0 => {
+        ClaimResult::Answered(Ok(claimed)) if claimed.accepted == 0 && claimed.ignored > 0 => {
             Some("no claim was made: all signatures of the message are whitelisted".to_owned())
         }
-        Made::Answered(Ok(claimed)) if claimed.accepted == 0 => {
+        ClaimResult::Answered(Ok(claimed)) if claimed.accepted == 0 => {
             let reason = claimed.reason.as_deref().unwrap_or("the message has no signature");
             Some(format!("no claim was made: {reason}"))
         }
-        Made::Answered(Ok(_)) => None,
+        ClaimResult::Answered(Ok(_)) => None,
+    }
+}
+
+/// Returns an error message if rspamd did not learn the message.
+fn lesson_fault(outcome: &Outcome) -> Option<String> {
+    match &outcome.lesson {
+        Some(LessonResult::Failed(error)) => Some(error.clone()),
+        _ => None,
+    }
+}
+
+/// Returns the prefix of the lines about a message: the file, and the number of the attachment if there are several.
+fn prefix(place: &Place, outcome: &Outcome) -> String {
+    match outcome.attachment {
+        Some((number, 2..)) => format!("{}attached message {number}: ", place.prefix()),
+        _ => place.prefix(),
     }
 }
 
@@ -224,24 +225,46 @@ fn print(
     arguments: &ClaimArgs,
     place: &Place,
     claim: Claim,
-    made: &Made,
+    outcome: &Outcome,
     output: &mut impl Write,
 ) -> Result<(), Failure> {
-    let text = match made {
-        Made::Answered(answer) if arguments.json => return Ok(writeln!(output, "{}", json_line(place, answer))?),
-        Made::Spooled(cause) if arguments.json => {
-            let value = Ok(json!({ "spooled": true, "cause": cause }));
-            return Ok(writeln!(output, "{}", json_line(place, &value))?);
-        }
-        Made::Failed(error) if arguments.json => {
-            let value = Ok(json!({ "error": error.to_string() }));
-            return Ok(writeln!(output, "{}", json_line(place, &value))?);
-        }
-        Made::Answered(Ok(claimed)) => line(claim, claimed),
-        Made::Spooled(cause) => format!("spooled: {cause}"),
-        Made::Answered(Err(_)) | Made::Failed(_) => return Ok(()),
+    if arguments.json {
+        return Ok(writeln!(output, "{}", json(place, outcome))?);
+    }
+    let text = match &outcome.claim {
+        ClaimResult::Answered(Ok(claimed)) => Some(line(claim, claimed)),
+        ClaimResult::Spooled(cause) => Some(format!("spooled: {cause}")),
+        ClaimResult::Answered(Err(_)) | ClaimResult::Failed(_) => None,
     };
-    Ok(writeln!(output, "{}{}", printable(&place.prefix()), printable(&text))?)
+    let lesson = match &outcome.lesson {
+        Some(LessonResult::Learned) => Some("learned by rspamd".to_owned()),
+        Some(LessonResult::Spooled(cause)) => Some(format!("spooled for rspamd: {cause}")),
+        Some(LessonResult::Failed(_)) | None => None,
+    };
+    let prefix = prefix(place, outcome);
+    for text in text.into_iter().chain(lesson) {
+        writeln!(output, "{}{}", printable(&prefix), printable(&text))?;
+    }
+    Ok(())
+}
+
+/// Returns the results as JSON.
+fn json(place: &Place, outcome: &Outcome) -> Value {
+    let mut value = match &outcome.claim {
+        ClaimResult::Answered(answer) => json_line(place, answer),
+        ClaimResult::Spooled(cause) => json_line(place, &Ok(json!({ "spooled": true, "cause": cause }))),
+        ClaimResult::Failed(error) => json_line(place, &Ok(json!({ "error": error }))),
+    };
+    if let Some((number, _)) = outcome.attachment {
+        value["attachment"] = json!(number);
+    }
+    match &outcome.lesson {
+        Some(LessonResult::Learned) => value["rspamd"] = json!({ "learned": true }),
+        Some(LessonResult::Spooled(cause)) => value["rspamd"] = json!({ "spooled": true, "cause": cause }),
+        Some(LessonResult::Failed(error)) => value["rspamd"] = json!({ "error": error }),
+        None => {}
+    }
+    value
 }
 
 /// Formats the answer as a line of text.
@@ -268,7 +291,7 @@ mod tests {
     fn a_claim_without_effect_is_reported() {
         let fault = |accepted, ignored, refused| {
             let reason = Some("too many".to_owned());
-            fault(&Made::Answered(Ok(Claimed { accepted, ignored, refused, reason, ..Claimed::default() })))
+            fault(&ClaimResult::Answered(Ok(Claimed { accepted, ignored, refused, reason, ..Claimed::default() })))
         };
         assert_eq!(fault(3, 1, 0), None);
         assert_eq!(fault(3, 0, 1).unwrap(), "1 signature refused: too many");

@@ -14,6 +14,7 @@ mod peers;
 mod plan;
 mod remote;
 mod replica;
+mod rspamd;
 mod serve;
 mod sign;
 mod spool;

@@ -19,7 +19,7 @@ pub(crate) use own_token::find as find_own_token;
 pub(crate) use parallel::{Place, for_each_answer, json_line, print_summary};
 pub(crate) use reasons::{limit_words, machine_word, words};
 
-/// Maximum number of bytes read from a token file.
+/// Maximum number of bytes read from a file with a token or a password.
 const TOKEN_FILE_BYTES_MAX: u64 = 4096;
 
 /// Maximum number of parallel requests.
@@ -91,17 +91,22 @@ impl Server {
         Self { server: url.to_owned(), token_file: token_file.map(Path::to_owned), timeout: None }
     }
 
+    /// Returns the time limit of a request.
+    pub(crate) fn timeout(&self, default_timeout: Duration) -> Duration {
+        self.timeout.unwrap_or(default_timeout)
+    }
+
     /// Returns a client for the server. Nothing is sent yet.
     pub(crate) fn client(&self, default_timeout: Duration) -> Result<Client, Failure> {
         let token = self.token()?;
-        Client::new(&self.server, token.as_deref(), self.timeout.unwrap_or(default_timeout)).map_err(bad_input)
+        Client::new(&self.server, token.as_deref(), self.timeout(default_timeout)).map_err(bad_input)
     }
 
     /// Returns a client with administrator access. Without a token option, the client sends the token of the local
     /// server, if that is readable.
     pub(crate) fn admin_client(&self, default_timeout: Duration) -> Result<Client, Failure> {
         let token = self.token()?.or_else(|| find_own_token(&self.server));
-        Client::new(&self.server, token.as_deref(), self.timeout.unwrap_or(default_timeout)).map_err(bad_input)
+        Client::new(&self.server, token.as_deref(), self.timeout(default_timeout)).map_err(bad_input)
     }
 
     /// Reads the token from a file or the environment. It cannot be an argument, because every local user can see
@@ -136,12 +141,17 @@ fn parse_scheme(name: &str) -> Result<Schemes, String> {
 
 /// Reads a token from the first line of a file.
 pub(crate) fn read_token(file: &Path) -> Result<String, Failure> {
+    read_secret(file, "token")
+}
+
+/// Reads a secret from the first line of a file. `kind` names it in errors.
+pub(crate) fn read_secret(file: &Path, kind: &str) -> Result<String, Failure> {
     let mut text = String::new();
     let read = File::open(file).and_then(|opened| opened.take(TOKEN_FILE_BYTES_MAX).read_to_string(&mut text));
-    read.map_err(|error| Failure::BadInput(format!("failed to read the token in {}: {error}", file.display())))?;
-    let token = text.lines().next().unwrap_or_default().trim();
-    if token.is_empty() {
-        return Err(Failure::BadInput(format!("the first line of {} is empty: expected a token", file.display())));
+    read.map_err(|error| Failure::BadInput(format!("failed to read the {kind} in {}: {error}", file.display())))?;
+    let secret = text.lines().next().unwrap_or_default().trim();
+    if secret.is_empty() {
+        return Err(Failure::BadInput(format!("the first line of {} is empty: expected a {kind}", file.display())));
     }
-    Ok(token.to_owned())
+    Ok(secret.to_owned())
 }

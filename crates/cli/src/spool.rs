@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bruit_client::Client;
-use bruit_client::spool::{ClaimKind, SendLimits, Sent, Spool, SpoolEntry, SpooledReport};
+use bruit_client::spool::{ClaimKind, Destinations, SendLimits, Sent, Spool, SpoolEntry, SpooledReport};
 use serde_json::json;
 
 use crate::claim::CLAIM_TIMEOUT;
 use crate::remote::Server;
+use crate::rspamd::Controller;
 use bruit_console::Failure;
 use bruit_console::date;
 use bruit_console::failure::bad_input;
@@ -50,7 +50,8 @@ Exit codes:
   be read
 
 Example:
-  bruit spool send --token-file /etc/bruit/token /var/spool/bruit";
+  bruit spool send --token-file /etc/bruit/token /var/spool/bruit
+  bruit spool send --rspamd http://127.0.0.1:11334 /var/spool/bruit";
 
 /// Arguments of `bruit spool`.
 #[derive(Debug, clap::Args)]
@@ -84,6 +85,9 @@ struct SendArgs {
     /// Time after which no further report is sent
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_duration)]
     within: Duration,
+
+    #[command(flatten)]
+    rspamd: Controller,
 
     #[command(flatten)]
     server: Server,
@@ -133,7 +137,8 @@ fn line(entry: &SpoolEntry) -> String {
     let error = report.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
     let attempts = counted(report.attempts.into(), "attempt");
     let time = date::moment(bruit_engine::time::Time(report.time));
-    format!("{time} ({}) {}{by}, {state}, {attempts}{error}", shown_age(age(report)), kind(report))
+    let to = if report.rspamd.is_some() { " to rspamd" } else { "" };
+    format!("{time} ({}) {}{to}{by}, {state}, {attempts}{error}", shown_age(age(report)), claim(report))
 }
 
 fn json_line(entry: &SpoolEntry) -> String {
@@ -149,7 +154,8 @@ fn json_line(entry: &SpoolEntry) -> String {
     json!({
         "state": state,
         "id": report.id,
-        "claim": kind(report),
+        "claim": claim(report),
+        "to": if report.rspamd.is_some() { "rspamd" } else { "server" },
         "reporter": report.reporter,
         "time": report.time,
         "age": age(report),
@@ -159,7 +165,7 @@ fn json_line(entry: &SpoolEntry) -> String {
     .to_string()
 }
 
-const fn kind(report: &SpooledReport) -> &'static str {
+const fn claim(report: &SpooledReport) -> &'static str {
     match report.claim {
         ClaimKind::Report => "report",
         ClaimKind::Revoke => "revoke",
@@ -182,11 +188,19 @@ fn shown_age(seconds: u64) -> String {
 fn run_send(arguments: &SendArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let spool = open(&arguments.folder)?;
     let client = arguments.server.client(CLAIM_TIMEOUT)?;
-    let sent = spool.send(&client, SendLimits { reports: usize::MAX, time: arguments.within }).map_err(bad_input)?;
+    let rspamd = arguments.rspamd.client(arguments.server.timeout(CLAIM_TIMEOUT))?;
+    let to = Destinations { server: &client, rspamd: rspamd.as_ref() };
+    let sent = spool.send(to, SendLimits { reports: usize::MAX, time: arguments.within }).map_err(bad_input)?;
     complain_about(&sent);
     let entries = spool.list().map_err(bad_input)?;
     let waiting = entries.iter().filter(|entry| matches!(entry, SpoolEntry::Waiting(_))).count();
-    writeln!(output, "{} sent, {waiting} waiting", counted(sent.sent as u64, "report"))?;
+    let is_lesson = |entry: &&SpoolEntry| matches!(entry, SpoolEntry::Waiting(report) if report.rspamd.is_some());
+    let lessons = entries.iter().filter(is_lesson).count() as u64;
+    writeln!(output, "{}, {waiting} waiting", summary(&sent))?;
+    if lessons > 0 && rspamd.is_none() {
+        let wait = if lessons == 1 { "waits" } else { "wait" };
+        complain(&format!("{} {wait} for rspamd: name it with --rspamd", counted(lessons, "message")));
+    }
     let has_trouble =
         sent.dropped > 0 || !sent.refused.is_empty() || !sent.damaged.is_empty() || !sent.faults.is_empty();
     Ok(match (has_trouble, waiting) {
@@ -197,22 +211,30 @@ fn run_send(arguments: &SendArgs, output: &mut impl Write) -> Result<ExitCode, F
 }
 
 /// Sends a part of what waits, after a report was made. Errors are printed.
-pub(crate) fn send_some(spool: &Spool, client: &Client, limits: SendLimits) {
-    match spool.send(client, limits) {
+pub(crate) fn send_some(spool: &Spool, to: Destinations<'_>, limits: SendLimits) {
+    match spool.send(to, limits) {
         Ok(sent) => {
             complain_about(&sent);
-            if sent.sent > 0 {
-                complain(&format!("sent {} from the spool", counted(sent.sent as u64, "report")));
+            if sent.sent + sent.taught > 0 {
+                complain(&format!("{} from the spool", summary(&sent)));
             }
         }
         Err(error) => complain(&error.to_string()),
     }
 }
 
-fn complain_about(sent: &Sent) {
-    if let Some(error) = &sent.error {
-        complain(&error.to_string());
+/// Returns the number of reports sent, and that of messages taught to rspamd.
+fn summary(sent: &Sent) -> String {
+    let reports = format!("{} sent", counted(sent.sent as u64, "report"));
+    match sent.taught {
+        0 => reports,
+        taught => format!("{reports}, {} taught to rspamd", counted(taught as u64, "message")),
     }
+}
+
+fn complain_about(sent: &Sent) {
+    let errors = [sent.error.as_ref().map(ToString::to_string), sent.rspamd_error.as_ref().map(ToString::to_string)];
+    errors.iter().flatten().for_each(|error| complain(error));
     if sent.dropped > 0 {
         complain(&format!("dropped {} older than 7 days", counted(sent.dropped as u64, "report")));
     }

@@ -1,7 +1,5 @@
 //! An HTTP client for one server, with a connection pool.
 
-use std::error::Error as _;
-use std::io;
 use std::time::Duration;
 
 use bruit_protocols::http::{
@@ -12,16 +10,14 @@ use bruit_protocols::http::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE};
-use ureq::http::{HeaderValue, Method, Request, Response, Uri};
+use ureq::http::{HeaderValue, Method, Request, Response};
 use ureq::{Agent, AsSendBody, Body};
 
+use crate::agent::{self, NoAnswer, is_address, shown};
 use crate::error::ClientError;
 
 /// Maximum length of a response body.
 pub const ANSWER_BYTES_MAX: u64 = 4 << 20;
-
-/// Maximum number of characters quoted in an error message, from a response or from an underlying error.
-const SHOWN_CHARS_MAX: usize = 300;
 
 /// A client for one server.
 ///
@@ -64,21 +60,8 @@ impl Client {
         if token.is_some_and(|token| token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic())) {
             return Err(ClientError::Token);
         }
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            .proxy(None)
-            .user_agent(concat!("bruit/", env!("CARGO_PKG_VERSION")));
         let authorization = token.map(|token| format!("Bearer {token}"));
-        Ok(Self {
-            agent: config.build().new_agent(),
-            server,
-            authorization,
-            reporter: None,
-            idempotency_key: None,
-            timeout,
-        })
+        Ok(Self { agent: agent::new(), server, authorization, reporter: None, idempotency_key: None, timeout })
     }
 
     /// Sets the reporter on whose behalf claims are made.
@@ -348,40 +331,16 @@ impl Client {
 
     fn failure(&self, error: ureq::Error) -> ClientError {
         let server = self.server.clone();
-        match error {
-            ureq::Error::Timeout(_) => ClientError::TimedOut { server, timeout: self.timeout },
-            ureq::Error::Io(error) => self.io_failure(&error),
-            ureq::Error::HostNotFound => ClientError::Unreachable { server, cause: "host not found".into() },
-            ureq::Error::ConnectionFailed | ureq::Error::Tls(_) | ureq::Error::Rustls(_) => {
-                ClientError::Unreachable { server, cause: error.to_string() }
-            }
-            error => self.malformed(error),
+        match error.into() {
+            NoAnswer::TimedOut => ClientError::TimedOut { server, timeout: self.timeout },
+            NoAnswer::Unreachable(cause) => ClientError::Unreachable { server, cause },
+            NoAnswer::Malformed(cause) => ClientError::Malformed { server, cause },
         }
-    }
-
-    /// Converts an I/O error. For a truncated body, ureq returns an I/O error that wraps one of ureq's own errors.
-    fn io_failure(&self, error: &io::Error) -> ClientError {
-        let server = self.server.clone();
-        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());
-        if error.kind() == io::ErrorKind::TimedOut || matches!(inner, Some(ureq::Error::Timeout(_))) {
-            return ClientError::TimedOut { server, timeout: self.timeout };
-        }
-        let cause = error.source().map_or_else(|| error.to_string(), |source| source.to_string());
-        ClientError::Unreachable { server, cause: shown(&cause) }
     }
 
     fn malformed(&self, cause: impl std::fmt::Display) -> ClientError {
         ClientError::Malformed { server: self.server.clone(), cause: shown(&cause.to_string()) }
     }
-}
-
-/// Returns true if `text` is a valid HTTP base URL.
-fn is_address(text: &str) -> bool {
-    let Ok(uri) = text.parse::<Uri>() else { return false };
-    let is_known = matches!(uri.scheme_str(), Some("http" | "https"));
-    let has_host = uri.host().is_some_and(|host| !host.is_empty());
-    let has_name = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
-    is_known && has_host && !has_name && uri.query().is_none() && !text.contains('#')
 }
 
 /// Returns the problem that a refusal describes. A refusal from a proxy in front of the server has only a status.
@@ -407,11 +366,6 @@ fn percent_encoded(text: &str) -> String {
         byte => format!("%{byte:02X}"),
     };
     text.bytes().map(encoded).collect()
-}
-
-/// Truncates a text for an error message.
-fn shown(text: &str) -> String {
-    text.chars().take(SHOWN_CHARS_MAX).collect()
 }
 
 #[cfg(test)]

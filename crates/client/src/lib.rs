@@ -3,7 +3,7 @@
 //! **Data sent.** A request contains what a [`Signer`] computes from a message: signatures, and features of its text.
 //! The text cannot be reconstructed from the features. Checks and counts also contain the sender's address and the
 //! mailing list's name, which the server looks up in its whitelist. The text, the recipients and all other header
-//! fields stay on this machine.
+//! fields stay on this machine. Only [`Rspamd`] sends whole messages, to the site's own rspamd.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -18,12 +18,15 @@
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
 
+mod agent;
 mod client;
 mod error;
+mod rspamd;
 mod signer;
 pub mod spool;
 
 pub use bruit_protocols::http;
 pub use client::{ANSWER_BYTES_MAX, CheckOptions, Client};
 pub use error::ClientError;
+pub use rspamd::{Lesson, MESSAGE_BYTES_MAX as LESSON_MESSAGE_BYTES_MAX, Rspamd, RspamdError};
 pub use signer::{Purpose, Schemes, Signer};

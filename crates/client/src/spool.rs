@@ -4,13 +4,17 @@
 //! stopped server loses nothing. Each report has a random ID, which the server remembers: a report that is sent twice
 //! counts once.
 //!
-//! **Files.** Each report is one file, `TIME-ID.report`. It is written under a temporary name and synced before it is
+//! **rspamd.** Whole messages can wait for rspamd in the same folder. They are independent of the reports, so that
+//! neither server keeps the other from getting its part. rspamd recognises no ID: a message whose answer was lost is
+//! added to its fuzzy storage again.
+//!
+//! **Files.** Each report is one file, `TIME-ID.report`, or `TIME-ID.rspamd` if it is for rspamd. It is written under a temporary name and synced before it is
 //! renamed. A process that sends a report holds a lock on its file, which ends with the process. Damaged files and
 //! those that the server refused are set aside as `.damaged` and `.refused`, and never sent. A file that cannot be read
 //! or changed stays where it is; the others are sent.
 //!
 //! **Bounds.** [`REPORTS_MAX`], [`SPOOL_BYTES_MAX`] and [`REPORT_AGE_MAX`]. A full spool accepts no report; older
-//! reports are dropped when the spool is sent.
+//! reports are dropped when the spool is sent. Messages for rspamd get at most half of the room.
 
 mod file;
 mod folder;
@@ -21,10 +25,14 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Lesson;
 use crate::http::Subject;
+use crate::rspamd::MESSAGE_BYTES_MAX;
 
 pub use folder::{REPORTS_MAX, SPOOL_BYTES_MAX, Spool, SpoolEntry, Stored};
-pub use send::{Attempt, FAILURES_MAX, REPORT_AGE_MAX, REQUEST_TIME_MIN, SendLimits, Sending, Sent, is_down};
+pub use send::{
+    Attempt, Destinations, FAILURES_MAX, REPORT_AGE_MAX, REQUEST_TIME_MIN, SendLimits, Sending, Sent, Teaching, is_down,
+};
 
 /// Kind of claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,8 +63,12 @@ pub struct SpooledReport {
     /// Error of the last attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The signatures of the message.
+    /// The signatures of the message. They are empty if the report is for rspamd.
+    #[serde(default)]
     pub subject: Subject,
+    /// The message, if the report is for rspamd. Otherwise it is for the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rspamd: Option<Lesson>,
 }
 
 /// The reason why a spool cannot be used.
@@ -95,6 +107,12 @@ pub enum SpoolError {
         /// Error of the operating system.
         source: io::Error,
     },
+    /// The message is too long to be kept for rspamd.
+    #[error("a message of {bytes} bytes cannot be kept for rspamd: the maximum is {MESSAGE_BYTES_MAX}")]
+    TooLong {
+        /// Length of the message.
+        bytes: usize,
+    },
     /// No random ID can be made.
     #[error("no random numbers: {0}")]
     Random(String),
@@ -109,6 +127,18 @@ impl SpooledReport {
         let mut id = [0; 16];
         getrandom::fill(&mut id).map_err(|error| SpoolError::Random(error.to_string()))?;
         let id = id.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { id, claim, reporter: reporter.map(str::to_owned), time, attempts: 0, error: None, subject })
+        let reporter = reporter.map(str::to_owned);
+        Ok(Self { id, claim, reporter, time, attempts: 0, error: None, subject, rspamd: None })
+    }
+
+    /// Creates a report for rspamd.
+    ///
+    /// # Errors
+    /// [`SpoolError::TooLong`] if the message is too long for a spool, or [`SpoolError::Random`].
+    pub fn for_rspamd(claim: ClaimKind, lesson: Lesson, time: u64) -> Result<Self, SpoolError> {
+        if lesson.message.len() > MESSAGE_BYTES_MAX {
+            return Err(SpoolError::TooLong { bytes: lesson.message.len() });
+        }
+        Ok(Self { rspamd: Some(lesson), ..Self::new(claim, None, Subject::default(), time)? })
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of the verbs that connect to a server, with a server that misbehaves on purpose.
 
+mod claims;
 #[path = "../common/mod.rs"]
 mod common;
 mod stand_in;

@@ -2,9 +2,14 @@
 
 use super::SpooledReport;
 use crate::http::SUBJECT_BYTES_MAX;
+use crate::rspamd::MESSAGE_BYTES_MAX;
 
-/// Maximum length of a file. A longer one is damaged.
-pub(super) const FILE_BYTES_MAX: u64 = SUBJECT_BYTES_MAX as u64 + 4096;
+/// Maximum length of a file. A longer one is damaged. It holds a subject, or a message in base64.
+pub(super) const FILE_BYTES_MAX: u64 =
+    4096 + if SUBJECT_BYTES_MAX > BASE64_BYTES_MAX { SUBJECT_BYTES_MAX as u64 } else { BASE64_BYTES_MAX as u64 };
+
+/// Maximum length of a message in base64.
+const BASE64_BYTES_MAX: usize = MESSAGE_BYTES_MAX.div_ceil(3) * 4;
 
 /// The beginning of every file.
 const MAGIC: &str = "bruit-spool 1 ";
@@ -37,8 +42,21 @@ fn checksum(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Lesson;
     use crate::http::Subject;
-    use crate::spool::ClaimKind;
+    use crate::spool::{ClaimKind, SpoolError};
+
+    #[test]
+    fn the_longest_message_for_rspamd_fits_into_a_file() {
+        let lesson =
+            |bytes| Lesson { message: vec![b'x'; bytes], flag: u32::MAX, weight: u32::MAX, trains_bayes: true };
+        let report = |bytes| SpooledReport::for_rspamd(ClaimKind::Revoke, lesson(bytes), 7);
+        let longest = report(MESSAGE_BYTES_MAX).unwrap();
+        let bytes = encode(&longest).unwrap();
+        assert!(bytes.len() as u64 <= FILE_BYTES_MAX, "{}", bytes.len());
+        assert_eq!(decode(&bytes), Some(longest));
+        assert!(matches!(report(MESSAGE_BYTES_MAX + 1), Err(SpoolError::TooLong { .. })));
+    }
 
     #[test]
     fn every_changed_byte_is_noticed() {

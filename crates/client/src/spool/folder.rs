@@ -17,12 +17,16 @@ pub const REPORTS_MAX: usize = 10_000;
 /// Maximum length of all files in a spool.
 pub const SPOOL_BYTES_MAX: u64 = 256 << 20;
 
-/// Extension of reports that wait.
+/// Extension of reports that wait for the server.
 const WAITING: &str = "report";
+/// Extension of messages that wait for rspamd.
+const LESSON: &str = "rspamd";
 /// Extension of files that were set aside because they are damaged.
 const DAMAGED: &str = "damaged";
 /// Extension of reports that were set aside because the server refused them.
 const REFUSED: &str = "refused";
+/// Extensions of the files that count.
+const KINDS: [&str; 4] = [WAITING, LESSON, REFUSED, DAMAGED];
 /// Prefix of files that are being written.
 const TEMPORARY: &str = ".tmp-";
 /// File that a process locks while it reserves room for a report, so that the bounds hold.
@@ -72,6 +76,25 @@ pub enum SpoolEntry {
     },
 }
 
+/// Number and length of files.
+#[derive(Default)]
+struct Use {
+    files: usize,
+    bytes: u64,
+}
+
+impl Use {
+    const fn add(&mut self, bytes: u64) {
+        self.files += 1;
+        self.bytes += bytes;
+    }
+
+    /// Returns true if another file may not fit into this part of the spool, such as 2 for one half.
+    const fn is_full(&self, part: u32) -> bool {
+        self.files >= REPORTS_MAX / part as usize || self.bytes + FILE_BYTES_MAX > SPOOL_BYTES_MAX / part as u64
+    }
+}
+
 impl Spool {
     /// Opens the spool in `folder`, and creates the folder with mode 0700 if it does not exist.
     ///
@@ -94,20 +117,21 @@ impl Spool {
     /// [`SpoolError`] if the report was not stored.
     pub fn store(&self, report: SpooledReport) -> Result<Stored, SpoolError> {
         let temporary = self.reserve(&report)?;
-        let path = self.folder.join(format!("{:010}-{}.{WAITING}", report.time, report.id));
+        let kind = if report.rspamd.is_some() { LESSON } else { WAITING };
+        let path = self.folder.join(format!("{:010}-{}.{kind}", report.time, report.id));
         self.write(report, path, &temporary)
     }
 
-    /// Returns the reports and the files that were set aside, oldest first.
+    /// Returns the reports and the files that were set aside, oldest first. Messages for rspamd are left out.
     ///
     /// # Errors
     /// [`SpoolError::Io`] if the folder cannot be read.
     pub fn list(&self) -> Result<Vec<SpoolEntry>, SpoolError> {
         let mut entries = Vec::new();
-        for (path, _) in self.files(&[WAITING, REFUSED, DAMAGED])? {
+        for (path, _) in self.files(&KINDS)? {
             let kind = extension(&path).to_owned();
-            match read(&path) {
-                Ok(Some(report)) if kind == WAITING => entries.push(SpoolEntry::Waiting(report)),
+            match read(&path).map(|report| report.map(without_message)) {
+                Ok(Some(report)) if [WAITING, LESSON].contains(&&*kind) => entries.push(SpoolEntry::Waiting(report)),
                 Ok(Some(report)) if kind == REFUSED => entries.push(SpoolEntry::Refused(report)),
                 Ok(_) => entries.push(SpoolEntry::Damaged(path)),
                 // Another process has just sent it.
@@ -129,7 +153,7 @@ impl Spool {
     /// Returns the paths of the reports that wait. Those that were tried last come last, so that no report keeps others
     /// from being sent.
     pub(super) fn waiting(&self) -> Result<Vec<PathBuf>, SpoolError> {
-        let mut files = self.files(&[WAITING])?;
+        let mut files = self.files(&[WAITING, LESSON])?;
         files.sort_by_key(|(_, changed)| *changed);
         Ok(files.into_iter().map(|(path, _)| path).collect())
     }
@@ -209,7 +233,7 @@ impl Spool {
     /// Creates a temporary file for a report, unless the spool is full. Other processes count it.
     fn reserve(&self, report: &SpooledReport) -> Result<PathBuf, SpoolError> {
         let _lock = self.lock()?;
-        self.ensure_room()?;
+        self.ensure_room(report.rspamd.is_some())?;
         let path = self.temporary(report);
         let created = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
         created.map_err(|source| self.write_error(&path, source))?;
@@ -238,23 +262,26 @@ impl Spool {
     }
 
     /// Refuses another report if the spool is full. Removes temporary files that a crash left.
-    fn ensure_room(&self) -> Result<(), SpoolError> {
-        let (mut reports, mut bytes) = (0, 0);
+    ///
+    /// Messages for rspamd are refused when the spool is half full of them, so that they do not keep out reports.
+    fn ensure_room(&self, is_lesson: bool) -> Result<(), SpoolError> {
+        let (mut all, mut lessons) = (Use::default(), Use::default());
         for (path, metadata) in self.entries()? {
             let is_temporary = name(&path).starts_with(TEMPORARY);
-            let age = metadata.modified().ok().and_then(|changed| changed.elapsed().ok());
-            let is_left = is_temporary && age.is_some_and(|age| age.as_secs() > TEMPORARY_SECONDS);
-            if is_left && fs::remove_file(&path).is_ok() {
+            if is_temporary && is_left(&metadata) && fs::remove_file(&path).is_ok() {
                 continue;
             }
-            if is_temporary || [WAITING, REFUSED, DAMAGED].contains(&extension(&path)) {
+            if is_temporary || KINDS.contains(&extension(&path)) {
                 // A temporary file may still be empty.
-                bytes += if is_temporary { FILE_BYTES_MAX } else { metadata.len() };
-                reports += 1;
+                let bytes = if is_temporary { FILE_BYTES_MAX } else { metadata.len() };
+                all.add(bytes);
+                if is_temporary || self::is_lesson(&path) {
+                    lessons.add(bytes);
+                }
             }
         }
-        if reports >= REPORTS_MAX || bytes + FILE_BYTES_MAX > SPOOL_BYTES_MAX {
-            return Err(SpoolError::Full { folder: self.folder.clone(), reports, bytes });
+        if all.is_full(1) || (is_lesson && lessons.is_full(2)) {
+            return Err(SpoolError::Full { folder: self.folder.clone(), reports: all.files, bytes: all.bytes });
         }
         Ok(())
     }
@@ -326,6 +353,25 @@ fn read(path: &Path) -> io::Result<Option<SpooledReport>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     Ok(file::decode(&bytes).filter(|_| bytes.len() as u64 <= FILE_BYTES_MAX))
+}
+
+/// Returns true if a temporary file was left by a crash.
+fn is_left(metadata: &fs::Metadata) -> bool {
+    let age = metadata.modified().ok().and_then(|changed| changed.elapsed().ok());
+    age.is_some_and(|age| age.as_secs() > TEMPORARY_SECONDS)
+}
+
+/// Returns true if the report at `path` is for rspamd.
+pub(super) fn is_lesson(path: &Path) -> bool {
+    extension(path) == LESSON
+}
+
+/// Removes the message, so that a list needs little memory.
+fn without_message(mut report: SpooledReport) -> SpooledReport {
+    if let Some(lesson) = &mut report.rspamd {
+        lesson.message = Vec::new();
+    }
+    report
 }
 
 fn extension(path: &Path) -> &str {

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::folder::is_lesson;
 use super::{ClaimKind, Spool, SpoolError, SpooledReport, Stored};
 use crate::http::Claimed;
-use crate::{Client, ClientError};
+use crate::{Client, ClientError, Rspamd, RspamdError};
 
 /// Age at which a report is dropped. The server remembers IDs for one day longer.
 pub const REPORT_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -26,6 +27,21 @@ pub struct SendLimits {
     pub time: Duration,
 }
 
+/// The servers that a spool is sent to.
+#[derive(Clone, Copy, Debug)]
+pub struct Destinations<'a> {
+    /// The server that gets the reports.
+    pub server: &'a Client,
+    /// The rspamd that gets the messages for it. Without it, they wait.
+    pub rspamd: Option<&'a Rspamd>,
+}
+
+impl<'a> From<&'a Client> for Destinations<'a> {
+    fn from(server: &'a Client) -> Self {
+        Self { server, rspamd: None }
+    }
+}
+
 /// The result of sending one report.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -38,11 +54,23 @@ pub enum Sending {
     Refused(ClientError),
 }
 
+/// The result of sending one message to rspamd.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Teaching {
+    /// rspamd learned the message. It is no longer in the spool.
+    Learned,
+    /// rspamd did not answer. The message waits.
+    Waits(RspamdError),
+    /// rspamd refused the message. It is no longer in the spool.
+    Refused(RspamdError),
+}
+
 /// The result of sending a report that was just stored.
 #[derive(Debug)]
-pub struct Attempt {
+pub struct Attempt<T> {
     /// The result.
-    pub result: Sending,
+    pub result: T,
     /// Error of the spool after the request. The report is still in the spool, as it was before the request; if the
     /// server has answered, it is sent again and recognised.
     pub fault: Option<SpoolError>,
@@ -55,6 +83,8 @@ pub struct Sent {
     pub sent: usize,
     /// Number of those that the server had received before.
     pub repeated: usize,
+    /// Number of messages that rspamd learned.
+    pub taught: usize,
     /// Number of reports dropped because of their age.
     pub dropped: usize,
     /// Reports that the server refused; they were set aside.
@@ -65,6 +95,8 @@ pub struct Sent {
     pub faults: Vec<SpoolError>,
     /// The last error, if the server did not answer.
     pub error: Option<ClientError>,
+    /// The last error, if rspamd did not answer.
+    pub rspamd_error: Option<RspamdError>,
 }
 
 impl Client {
@@ -87,7 +119,7 @@ impl Client {
 
 impl Spool {
     /// Sends a report that was just stored.
-    pub fn send_one(&self, client: &Client, stored: Stored) -> Attempt {
+    pub fn send_one(&self, client: &Client, stored: Stored) -> Attempt<Sending> {
         let (result, kept) = match client.send_spooled(&stored.report) {
             Ok(claimed) => (Sending::Answered(claimed), self.remove(&stored)),
             Err(error) if waits(&error) => {
@@ -99,60 +131,131 @@ impl Spool {
         Attempt { result, fault: kept.err() }
     }
 
-    /// Sends the reports that wait, until the limits are reached or the server does not answer. Reports that another
-    /// process is sending are left to it.
+    /// Sends a message for rspamd that was just stored.
+    pub fn teach_one(&self, rspamd: &Rspamd, stored: Stored) -> Attempt<Teaching> {
+        let (result, kept) = match rspamd.teach_spooled(&stored.report) {
+            Ok(()) => (Teaching::Learned, self.remove(&stored)),
+            Err(error) if error.waits() => {
+                let kept = self.note_failure(stored, &error.to_string()).map(drop);
+                (Teaching::Waits(error), kept)
+            }
+            Err(error) => (Teaching::Refused(error), self.remove(&stored)),
+        };
+        Attempt { result, fault: kept.err() }
+    }
+
+    /// Sends the reports that wait, until the limits are reached or no server answers. Reports that another process is
+    /// sending are left to it.
     ///
     /// # Errors
     /// [`SpoolError`] if the folder cannot be read.
-    pub fn send(&self, client: &Client, limits: SendLimits) -> Result<Sent, SpoolError> {
-        let (mut sent, mut failures, begun) = (Sent::default(), 0, Instant::now());
+    pub fn send<'a>(&self, to: impl Into<Destinations<'a>>, limits: SendLimits) -> Result<Sent, SpoolError> {
+        let to = to.into();
+        let lesson_failures = if to.rspamd.is_some() { 0 } else { FAILURES_MAX };
+        let mut run = Run { to, limits, begun: Instant::now(), sent: Sent::default(), failures: 0, lesson_failures };
         for path in self.waiting()? {
-            let is_enough = sent.sent + sent.refused.len() + failures >= limits.reports;
-            let time_left = limits.time.saturating_sub(begun.elapsed());
-            if is_enough || time_left.is_zero() || failures >= FAILURES_MAX {
+            if run.is_over() {
                 break;
             }
-            let client = client.clone().with_timeout(client.timeout().min(time_left.max(REQUEST_TIME_MIN)));
-            let outcome = match self.claim(&path, &mut sent.damaged) {
-                Ok(Some(stored)) => self.send_claimed(&client, stored, &mut sent, &mut failures),
+            let failures = if is_lesson(&path) { run.lesson_failures } else { run.failures };
+            if failures >= FAILURES_MAX {
+                continue;
+            }
+            let outcome = match self.claim(&path, &mut run.sent.damaged) {
+                Ok(Some(stored)) => run.send(self, stored),
                 Ok(None) => Ok(()),
                 Err(error) => Err(error),
             };
-            sent.faults.extend(outcome.err());
+            run.sent.faults.extend(outcome.err());
         }
-        Ok(sent)
+        Ok(run.sent)
+    }
+}
+
+impl Rspamd {
+    /// Teaches a message from a spool. Does nothing if the report is for another server.
+    fn teach_spooled(&self, report: &SpooledReport) -> Result<(), RspamdError> {
+        report.rspamd.as_ref().map_or(Ok(()), |lesson| self.teach(report.claim, lesson))
+    }
+}
+
+/// One attempt to send a spool.
+struct Run<'a> {
+    to: Destinations<'a>,
+    limits: SendLimits,
+    begun: Instant,
+    sent: Sent,
+    /// Number of reports that the server did not answer.
+    failures: usize,
+    /// Number of messages that rspamd did not answer.
+    lesson_failures: usize,
+}
+
+impl Run<'_> {
+    fn is_over(&self) -> bool {
+        let is_down = self.failures >= FAILURES_MAX && self.lesson_failures >= FAILURES_MAX;
+        let Sent { sent, taught, refused, .. } = &self.sent;
+        sent + taught + refused.len() + self.failures >= self.limits.reports || self.time_left().is_zero() || is_down
     }
 
-    /// Sends a report and notes the result in `sent`.
-    fn send_claimed(
-        &self,
-        client: &Client,
-        stored: Stored,
-        sent: &mut Sent,
-        failures: &mut usize,
-    ) -> Result<(), SpoolError> {
+    fn time_left(&self) -> Duration {
+        self.limits.time.saturating_sub(self.begun.elapsed())
+    }
+
+    /// Sends a report and notes the result.
+    fn send(&mut self, spool: &Spool, stored: Stored) -> Result<(), SpoolError> {
         if is_old(&stored.report) {
-            self.remove(&stored)?;
-            sent.dropped += 1;
+            spool.remove(&stored)?;
+            self.sent.dropped += 1;
             return Ok(());
         }
+        let time = self.time_left().max(REQUEST_TIME_MIN);
+        let (server, rspamd) = (self.to.server, self.to.rspamd);
+        match (&stored.report.rspamd, rspamd) {
+            (None, _) => self.claim(spool, &server.clone().with_timeout(server.timeout().min(time)), stored),
+            (Some(_), Some(rspamd)) => {
+                self.teach(spool, &rspamd.clone().with_timeout(rspamd.timeout().min(time)), stored)
+            }
+            (Some(_), None) => Ok(()),
+        }
+    }
+
+    fn claim(&mut self, spool: &Spool, client: &Client, stored: Stored) -> Result<(), SpoolError> {
         match client.send_spooled(&stored.report) {
             Ok(claimed) => {
-                sent.sent += 1;
-                sent.repeated += usize::from(claimed.repeated);
-                self.remove(&stored)
+                self.sent.sent += 1;
+                self.sent.repeated += usize::from(claimed.repeated);
+                spool.remove(&stored)
             }
             Err(error) if waits(&error) => {
-                *failures += if is_down(&error) { FAILURES_MAX } else { 1 };
-                let noted = self.note_failure(stored, &error.to_string()).map(drop);
-                sent.error = Some(error);
+                self.failures += if is_down(&error) { FAILURES_MAX } else { 1 };
+                let noted = spool.note_failure(stored, &error.to_string()).map(drop);
+                self.sent.error = Some(error);
                 noted
             }
-            Err(error) => {
-                sent.refused.push(format!("{}: {error}", stored.report.id));
-                self.refuse(stored, &error.to_string())
-            }
+            Err(error) => self.refuse(spool, stored, &error.to_string()),
         }
+    }
+
+    fn teach(&mut self, spool: &Spool, rspamd: &Rspamd, stored: Stored) -> Result<(), SpoolError> {
+        match rspamd.teach_spooled(&stored.report) {
+            Ok(()) => {
+                self.sent.taught += 1;
+                spool.remove(&stored)
+            }
+            Err(error) if error.waits() => {
+                self.lesson_failures += if error.is_down() { FAILURES_MAX } else { 1 };
+                let noted = spool.note_failure(stored, &error.to_string()).map(drop);
+                self.sent.rspamd_error = Some(error);
+                noted
+            }
+            Err(error) => self.refuse(spool, stored, &error.to_string()),
+        }
+    }
+
+    fn refuse(&mut self, spool: &Spool, stored: Stored, error: &str) -> Result<(), SpoolError> {
+        self.sent.refused.push(format!("{}: {error}", stored.report.id));
+        spool.refuse(stored, error)
     }
 }
 
@@ -174,100 +277,4 @@ fn is_old(report: &SpooledReport) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use tempfile::{TempDir, tempdir};
-
-    use super::*;
-    use crate::http::Subject;
-    use crate::spool::SpoolEntry;
-
-    const LIMITS: SendLimits = SendLimits { reports: 10, time: Duration::from_secs(60) };
-
-    /// Returns a spool with reports of these ages in seconds, and a client whose server does not exist.
-    fn spool(ages: &[u64]) -> (TempDir, Spool, Client) {
-        let folder = tempdir().unwrap();
-        let spool = Spool::open(folder.path()).unwrap();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-        for age in ages {
-            let report = SpooledReport::new(ClaimKind::Report, None, Subject::default(), now - age).unwrap();
-            spool.store(report).unwrap();
-        }
-        let client = Client::new("http://127.0.0.1:1", None, Duration::from_secs(5)).unwrap();
-        (folder, spool, client)
-    }
-
-    #[test]
-    fn old_reports_are_dropped_and_counted() {
-        let limit = REPORT_AGE_MAX.as_secs();
-        let (_folder, spool, client) = spool(&[limit + 60, limit - 60]);
-        let sent = spool.send(&client, LIMITS).unwrap();
-        assert_eq!((sent.dropped, sent.sent, spool.waiting().unwrap().len()), (1, 0, 1));
-    }
-
-    #[test]
-    fn nothing_else_is_tried_if_the_server_cannot_be_reached() {
-        let (_folder, spool, client) = spool(&[1, 2, 3]);
-        assert!(matches!(spool.send(&client, LIMITS).unwrap().error, Some(ClientError::Unreachable { .. })));
-        let attempts = spool.list().unwrap().into_iter().map(|entry| match entry {
-            SpoolEntry::Waiting(report) => report.attempts,
-            other => panic!("{other:?}"),
-        });
-        assert_eq!(attempts.sum::<u32>(), 1);
-    }
-
-    #[test]
-    fn a_full_disk_keeps_the_report_as_it_was() {
-        let (folder, spool, client) = spool(&[1, 2]);
-        for entry in spool.list().unwrap() {
-            let SpoolEntry::Waiting(report) = entry else { panic!("{entry:?}") };
-            fill_disk(folder.path(), &report);
-        }
-        let before = spool.list().unwrap();
-        let sent = spool.send(&client, LIMITS).unwrap();
-        assert!(matches!(&sent.faults[..], [SpoolError::DiskFull { .. }]), "{:?}", sent.faults);
-        assert!(matches!(sent.error, Some(ClientError::Unreachable { .. })));
-        assert_eq!(spool.list().unwrap(), before);
-    }
-
-    #[test]
-    fn a_report_is_kept_if_the_disk_fills_up_during_the_request() {
-        let (folder, spool, client) = spool(&[]);
-        let report = SpooledReport::new(ClaimKind::Report, None, Subject::default(), 7).unwrap();
-        let stored = spool.store(report.clone()).unwrap();
-        fill_disk(folder.path(), &report);
-        let attempt = spool.send_one(&client, stored);
-        assert!(matches!(attempt.result, Sending::Waits(ClientError::Unreachable { .. })), "{attempt:?}");
-        assert!(matches!(attempt.fault, Some(SpoolError::DiskFull { .. })), "{attempt:?}");
-        assert_eq!(spool.list().unwrap(), [SpoolEntry::Waiting(report)]);
-    }
-
-    /// Makes every later change of the report fail as on a full disk.
-    fn fill_disk(folder: &std::path::Path, report: &SpooledReport) {
-        for number in 0..2_000 {
-            let temporary = folder.join(format!(".tmp-{}-{}-{number}", report.id, std::process::id()));
-            std::os::unix::fs::symlink("/dev/full", temporary).unwrap();
-        }
-    }
-
-    /// A Sieve script has 10 seconds. Sending the spool took the timeout of one request longer than its limit.
-    #[test]
-    fn a_request_ends_with_the_time_limit() {
-        let (_folder, spool, _) = spool(&[1, 2]);
-        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", silent.local_addr().unwrap());
-        let client = Client::new(&url, None, Duration::from_secs(600)).unwrap();
-        let sent = spool.send(&client, SendLimits { reports: 10, time: Duration::from_millis(10) }).unwrap();
-        let Some(ClientError::TimedOut { timeout, .. }) = sent.error else { panic!("{:?}", sent.error) };
-        assert_eq!(timeout, REQUEST_TIME_MIN);
-    }
-
-    #[test]
-    fn a_report_without_right_waits_and_a_malformed_one_does_not() {
-        let refused = |status| ClientError::Refused {
-            server: "s".into(),
-            problem: crate::http::Problem::new(status, "no", "no"),
-        };
-        assert!([401, 403, 429, 500, 503].into_iter().all(|status| waits(&refused(status))));
-        assert!(![400, 413, 422].into_iter().any(|status| waits(&refused(status))));
-    }
-}
+mod tests;

@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use tempfile::tempdir;
 
 use super::*;
+use crate::Lesson;
 use crate::http::{NamedSignature, Subject};
 use crate::spool::ClaimKind;
 
@@ -109,6 +110,29 @@ fn a_full_spool_accepts_no_report() {
 }
 
 #[test]
+fn messages_for_rspamd_leave_room_for_reports() {
+    let folder = tempdir().unwrap();
+    let spool = Spool::open(folder.path()).unwrap();
+    let lesson = || Lesson { message: b"Subject: x\n\ntext".to_vec(), flag: 1, weight: 10, trains_bayes: false };
+    let lesson = || SpooledReport::for_rspamd(ClaimKind::Report, lesson(), 7).unwrap();
+    let stored = spool.store(lesson()).unwrap();
+    assert!(is_lesson(&stored.path) && !is_lesson(&spool.store(report(7)).unwrap().path));
+    let listed = spool.list().unwrap();
+    let lengths = listed.iter().map(|entry| match entry {
+        SpoolEntry::Waiting(report) => report.rspamd.as_ref().map(|lesson| lesson.message.len()),
+        other => panic!("{other:?}"),
+    });
+    let mut lengths: Vec<_> = lengths.collect();
+    lengths.sort_unstable();
+    assert_eq!(lengths, [None, Some(0)], "the message is not part of a list");
+    for at in 0..REPORTS_MAX / 2 {
+        File::create(folder.path().join(format!("{at}.{LESSON}"))).unwrap();
+    }
+    assert!(matches!(spool.store(lesson()), Err(SpoolError::Full { .. })));
+    spool.store(report(8)).unwrap();
+}
+
+#[test]
 fn a_full_disk_is_an_error_and_leaves_no_file() {
     let folder = tempdir().unwrap();
     let spool = Spool::open(folder.path()).unwrap();
@@ -145,7 +169,7 @@ fn reports_that_were_tried_come_last() {
     let [first, second] = [1, 2].map(|time| spool.store(report(time)).unwrap());
     let paths = [first.path.clone(), second.path.clone()];
     let old = |path: &PathBuf, seconds| {
-        let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(seconds);
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
         File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
     };
     old(&paths[0], 1);
