@@ -20,6 +20,7 @@ mod sign;
 mod spool;
 mod stats;
 mod store;
+mod watch;
 mod whitelist;
 
 use std::process::ExitCode;
@@ -50,6 +51,8 @@ enum Verb {
     Revoke(claim::ClaimArgs),
     /// List and send reports that wait for a server
     Spool(spool::SpoolArgs),
+    /// Report what users move to the Junk folders of their Maildirs
+    Watch(watch::WatchArgs),
     /// Teach a server text that occurs in good mail
     Learn(learn::LearnArgs),
     /// Explain a verdict: the evidence for each signature
@@ -89,7 +92,7 @@ enum Verb {
 /// Verbs, grouped by purpose, in the order in which the help lists them.
 const GROUPS: [Group; 5] = [
     ("Server", &["serve", "milter", "replica", "store"]),
-    ("Mail", &["check", "report", "revoke", "spool", "learn", "count", "explain", "sign"]),
+    ("Mail", &["check", "report", "revoke", "spool", "watch", "learn", "count", "explain", "sign"]),
     ("Administration", &["stats", "peers", "accounts", "whitelist", "keys"]),
     ("Filters", &["filter", "plan"]),
     ("Shell", &["completions", "man", "help"]),
@@ -121,6 +124,7 @@ fn run(arguments: BruitArgs) -> Result<ExitCode, Failure> {
         Verb::Report(arguments) => claim::run(&arguments, Claim::Report, output),
         Verb::Revoke(arguments) => claim::run(&arguments, Claim::Revoke, output),
         Verb::Spool(arguments) => spool::run(&arguments, output),
+        Verb::Watch(arguments) => watch::run(&arguments, output),
         Verb::Learn(arguments) => learn::run(&arguments, output),
         Verb::Explain(arguments) => explain::run(&arguments, output),
         Verb::Stats(arguments) => stats::run(&arguments, output).map(|()| ExitCode::SUCCESS),

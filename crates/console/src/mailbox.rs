@@ -16,7 +16,7 @@ mod mbox;
 mod sources;
 
 use std::fs::File;
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read as _};
 use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
@@ -91,6 +91,17 @@ pub fn for_each(
     });
     bar.finish_and_clear();
     outcome
+}
+
+/// Reads a file that contains one message, such as a file of a Maildir, and decompresses it if necessary. Returns `None`
+/// if the message is longer than [`MESSAGE_BYTES_MAX`].
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn read_message(file: &Path) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    compression::open(File::open(file)?)?.take(MESSAGE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(Some(bytes).filter(|bytes| bytes.len() <= MESSAGE_BYTES_MAX))
 }
 
 /// A source that is read as one or several messages.

@@ -31,6 +31,15 @@ pub(crate) struct Dovecot {
 impl Dovecot {
     /// Starts Dovecot. The scripts report to `server`.
     pub(crate) fn start(server: &str) -> Self {
+        Self::start_with(Some(server))
+    }
+
+    /// Starts a Dovecot that runs no scripts.
+    pub(crate) fn start_without_sieve() -> Self {
+        Self::start_with(None)
+    }
+
+    fn start_with(server: Option<&str>) -> Self {
         let folder = Folder::new();
         fs::set_permissions(folder.path(""), fs::Permissions::from_mode(0o755)).unwrap();
         for name in ["run", "state", "mail", "bin", "spool"] {
@@ -46,13 +55,10 @@ impl Dovecot {
             fs::set_permissions(folder.path(name), fs::Permissions::from_mode(0o644)).unwrap();
         }
         let port = free_port();
-        folder.write("dovecot.conf", configuration(&folder, port));
-        set_server(&folder, server);
-        for name in ["report.sieve", "revoke.sieve"] {
-            fs::write(folder.path("bin").join(name), packaged(name)).unwrap();
-            let mut compile = program("sievec", "dovecot-sieve");
-            compile.arg("-c").arg(folder.path("dovecot.conf")).arg(folder.path("bin").join(name));
-            assert!(compile.status().unwrap().success(), "{name}");
+        folder.write("dovecot.conf", configuration(&folder, port, server.is_some()));
+        if let Some(server) = server {
+            set_server(&folder, server);
+            compile_scripts(&folder);
         }
         let mut command = Command::new("dovecot");
         command.arg("-F").arg("-c").arg(folder.path("dovecot.conf"));
@@ -70,6 +76,16 @@ impl Dovecot {
     /// Returns the spool of the scripts.
     pub(crate) fn spool(&self) -> PathBuf {
         self.folder.path("spool")
+    }
+
+    /// Returns the socket at which Postfix authenticates users. Alice's password is "secret".
+    pub(crate) fn sasl(&self) -> PathBuf {
+        self.folder.path("run/auth-smtp")
+    }
+
+    /// Returns alice's Maildir.
+    pub(crate) fn maildir(&self) -> PathBuf {
+        self.folder.path("mail/alice/Maildir")
     }
 
     /// Returns the log.
@@ -121,6 +137,13 @@ impl Imap {
         self.run(&format!("MOVE * {to}"));
     }
 
+    /// Deletes the last message of a mailbox.
+    pub(crate) fn delete_last(&mut self, mailbox: &str) {
+        self.run(&format!("SELECT {mailbox}"));
+        self.run("STORE * +FLAGS (\\Deleted)");
+        self.run("EXPUNGE");
+    }
+
     /// Runs a command, and asserts its success.
     fn run(&mut self, command: &str) {
         self.stream.get_mut().write_all(format!("a {command}\r\n").as_bytes()).unwrap();
@@ -165,10 +188,20 @@ fn set_server(folder: &Folder, server: &str) {
     }
 }
 
-fn configuration(folder: &Folder, port: u16) -> String {
+fn compile_scripts(folder: &Folder) {
+    for name in ["report.sieve", "revoke.sieve"] {
+        fs::write(folder.path("bin").join(name), packaged(name)).unwrap();
+        let mut compile = program("sievec", "dovecot-sieve");
+        compile.arg("-c").arg(folder.path("dovecot.conf")).arg(folder.path("bin").join(name));
+        assert!(compile.status().unwrap().success(), "{name}");
+    }
+}
+
+fn configuration(folder: &Folder, port: u16, has_sieve: bool) -> String {
     let d = folder.path("").display().to_string();
     let d = d.trim_end_matches('/');
     let bruit = packaged("90-bruit.conf").replace("/etc/dovecot/bruit", &format!("{d}/bin"));
+    let bruit = if has_sieve { bruit } else { String::new() };
     format!(
         "base_dir = {d}/run\nstate_dir = {d}/state\nlog_path = {d}/dovecot.log\nprotocols = imap\nssl = no\n\
          disable_plaintext_auth = no\nmail_location = maildir:~/Maildir\nfirst_valid_uid = 1000\n\
@@ -176,7 +209,7 @@ fn configuration(folder: &Folder, port: u16) -> String {
          userdb {{\n  driver = static\n  args = uid={OWNER} gid={OWNER} home={d}/mail/%u\n}}\n\
          service imap-login {{\n  inet_listener imap {{\n    address = 127.0.0.1\n    port = {port}\n  }}\n  \
          inet_listener imaps {{\n    port = 0\n  }}\n}}\n\
-         service stats {{\n  unix_listener stats-writer {{\n    mode = 0666\n  }}\n}}\n\
+         service auth {{\n  unix_listener auth-smtp {{\n    mode = 0666\n  }}\n}}\nservice stats {{\n  unix_listener stats-writer {{\n    mode = 0666\n  }}\n}}\n\
          namespace inbox {{\n  inbox = yes\n  separator = /\n  mailbox Junk {{\n    auto = create\n  }}\n  \
          mailbox Trash {{\n    auto = create\n  }}\n}}\n{bruit}"
     )

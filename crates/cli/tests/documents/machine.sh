@@ -52,7 +52,7 @@ cat > /mnt/bin/bruit <<'BRUIT'
 words=" $* "
 case $words in *' --help '* | *' --check-config '* | *' --once '* | *' --show '*) exec /mnt/program "$@" ;; esac
 case $words in
-' replica '*)
+' replica '* | ' watch '*)
     timeout --foreground --preserve-status --signal INT 2 /mnt/program "$@"
     exit ;;
 ' milter '*)

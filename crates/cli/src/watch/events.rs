@@ -1,0 +1,147 @@
+//! Notices changes of Maildirs by inotify, and signals.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use bruit_milter::{Signal, Signals};
+use nix::errno::Errno;
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor};
+
+use super::maildir::{Maildir, Names};
+
+/// Maximum number of batches of events that wait. Beyond that, the kernel keeps them, and reports if it drops some.
+const BATCHES_MAX: usize = 64;
+
+/// What happened.
+pub(super) enum Event {
+    /// Maildirs changed, by index.
+    Changed(BTreeSet<usize>),
+    /// Events were lost, or a rescan was requested.
+    Rescan,
+    /// The program is to stop.
+    Stop,
+    /// Nothing happened in time.
+    Quiet,
+}
+
+/// Events of several Maildirs.
+pub(super) struct Events {
+    inotify: Arc<Inotify>,
+    /// The Maildir of each watched directory, and what it is.
+    watches: HashMap<WatchDescriptor, (usize, Directory)>,
+    messages: Receiver<Message>,
+}
+
+/// A watched directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Directory {
+    /// The root of a Maildir, where Junk folders are created.
+    Root,
+    /// A Junk folder, where `new` and `cur` are created.
+    Junk,
+    /// `new` or `cur` of a Junk folder.
+    Messages,
+}
+
+enum Message {
+    Files(Result<Vec<InotifyEvent>, Errno>),
+    Signal(Signal),
+}
+
+impl Events {
+    /// Starts to wait for signals and changes. `is_stopping` is set by the signals that stop the program.
+    pub(super) fn start(signals: Signals, is_stopping: &'static AtomicBool) -> Result<Self> {
+        let inotify = Arc::new(Inotify::init(InitFlags::IN_CLOEXEC).context("failed to start inotify")?);
+        let (sender, messages) = sync_channel(BATCHES_MAX);
+        let (source, files) = (Arc::clone(&inotify), sender.clone());
+        thread::spawn(move || while files.send(Message::Files(source.read_events())).is_ok() {});
+        thread::spawn(move || forward_signals(&signals, is_stopping, &sender));
+        Ok(Self { inotify, watches: HashMap::new(), messages })
+    }
+
+    /// Watches the Junk folders of a Maildir, and its root, where they may be created. Each directory is watched before
+    /// its subdirectories are looked for, so that none is missed.
+    pub(super) fn watch(&mut self, index: usize, maildir: &Maildir, names: &Names) -> Result<()> {
+        let directories = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO | AddWatchFlags::IN_ONLYDIR;
+        self.add(index, Directory::Root, &maildir.root, directories)?;
+        let files = directories | AddWatchFlags::IN_MOVED_FROM | AddWatchFlags::IN_DELETE;
+        for folder in maildir.possible_junk_folders(names) {
+            self.add(index, Directory::Junk, &folder, directories)?;
+            for part in ["new", "cur"] {
+                self.add(index, Directory::Messages, &folder.join(part), files)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, index: usize, kind: Directory, folder: &Path, flags: AddWatchFlags) -> Result<()> {
+        match self.inotify.add_watch(folder, flags) {
+            Ok(watch) => drop(self.watches.insert(watch, (index, kind))),
+            Err(Errno::ENOENT | Errno::ENOTDIR) => {}
+            Err(Errno::ENOSPC) => {
+                bail!("{}: too many watched folders; raise the sysctl fs.inotify.max_user_watches", folder.display())
+            }
+            Err(error) => return Err(error).with_context(|| format!("failed to watch {}", folder.display())),
+        }
+        Ok(())
+    }
+
+    /// Waits for the next event. Watches the Junk folders that were created in the meantime.
+    pub(super) fn next(&mut self, patience: Duration, maildirs: &[Maildir], names: &Names) -> Result<Event> {
+        match self.messages.recv_timeout(patience) {
+            Err(RecvTimeoutError::Timeout) => Ok(Event::Quiet),
+            Err(RecvTimeoutError::Disconnected) => bail!("the threads that wait for events have ended"),
+            Ok(Message::Signal(Signal::Stop)) => Ok(Event::Stop),
+            Ok(Message::Signal(_)) => Ok(Event::Rescan),
+            Ok(Message::Files(events)) => self.changed(&events.context("inotify failed")?, maildirs, names),
+        }
+    }
+
+    fn changed(&mut self, events: &[InotifyEvent], maildirs: &[Maildir], names: &Names) -> Result<Event> {
+        let mut changed = BTreeSet::new();
+        for event in events {
+            if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
+                tracing::warn!("events lost; scanning all Maildirs");
+                return Ok(Event::Rescan);
+            }
+            let Some(&(index, kind)) = self.watches.get(&event.wd) else { continue };
+            if event.mask.contains(AddWatchFlags::IN_IGNORED) {
+                self.watches.remove(&event.wd);
+            }
+            let name = event.name.as_ref().and_then(|name| name.to_str()).unwrap_or_default();
+            let is_directory = event.mask.contains(AddWatchFlags::IN_ISDIR);
+            let counts = match kind {
+                Directory::Root => is_directory && names.is_junk(name),
+                Directory::Junk => is_directory,
+                Directory::Messages => true,
+            };
+            if counts {
+                changed.insert(index);
+            }
+        }
+        // A folder may have been created or replaced.
+        for index in &changed {
+            if let Some(maildir) = maildirs.get(*index) {
+                self.watch(*index, maildir, names)?;
+            }
+        }
+        Ok(Event::Changed(changed))
+    }
+}
+
+fn forward_signals(signals: &Signals, is_stopping: &AtomicBool, sender: &SyncSender<Message>) {
+    while let Ok(signal) = signals.next_signal() {
+        if signal == Signal::Stop {
+            is_stopping.store(true, Ordering::Relaxed);
+        }
+        if sender.send(Message::Signal(signal)).is_err() {
+            return;
+        }
+    }
+}

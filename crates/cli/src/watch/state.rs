@@ -1,0 +1,93 @@
+//! The messages that are known to be in the Junk folders of a Maildir. One file for each Maildir.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use serde::{Deserialize, Serialize};
+
+/// Maximum length of a file name.
+const NAME_BYTES_MAX: usize = 240;
+
+/// What is known about a Maildir.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct State {
+    /// The messages, by their names without flags.
+    pub(super) messages: BTreeMap<String, Record>,
+}
+
+/// A message in a Junk folder.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) inode: u64,
+    /// Length of the file.
+    pub(super) bytes: u64,
+    /// Signature of its contents, unless the message was there before the first start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) exact: Option<String>,
+    /// Time at which the message was first seen, in seconds since 1970.
+    pub(super) since: u64,
+}
+
+/// The state file of a Maildir.
+#[derive(Debug)]
+pub(super) struct StateFile(PathBuf);
+
+impl StateFile {
+    /// Returns the file in `folder` for the Maildir at `root`.
+    pub(super) fn of(folder: &Path, root: &Path) -> Result<Self> {
+        let name = root.to_string_lossy().replace('%', "%25").replace('/', "%2F");
+        ensure!(name.len() <= NAME_BYTES_MAX, "{}: the path is too long for a state file", root.display());
+        Ok(Self(folder.join(format!("{name}.json"))))
+    }
+
+    /// Reads the state. Returns `None` at the first start, and if the file is damaged.
+    pub(super) fn read(&self) -> Result<Option<State>> {
+        let bytes = match fs::read(&self.0) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            bytes => bytes.with_context(|| self.0.display().to_string())?,
+        };
+        let state = serde_json::from_slice(&bytes);
+        if let Err(error) = &state {
+            tracing::warn!(file = %self.0.display(), %error, "state file damaged; messages in Junk count as known");
+        }
+        Ok(state.ok())
+    }
+
+    /// Replaces the state. After a crash, the file has the old or the new contents.
+    pub(super) fn write(&self, state: &State) -> Result<()> {
+        let temporary = self.0.with_extension("tmp");
+        let write = || -> io::Result<()> {
+            let bytes = serde_json::to_vec(state)?;
+            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+            file.write_all(&bytes)?;
+            file.sync_data()?;
+            fs::rename(&temporary, &self.0)
+        };
+        write().with_context(|| self.0.display().to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_survives_a_restart_and_a_damaged_one_counts_as_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = StateFile::of(folder.path(), Path::new("/home/ann/Maildir")).unwrap();
+        assert!(file.read().unwrap().is_none());
+        let record = Record { inode: 7, bytes: 100, exact: Some("00ff".into()), since: 5 };
+        let state = State { messages: [("1.x".to_owned(), record)].into() };
+        file.write(&state).unwrap();
+        assert_eq!(file.read().unwrap().unwrap().messages, state.messages);
+        let other = StateFile::of(folder.path(), Path::new("/home/ann%2FMaildir")).unwrap();
+        assert!(other.read().unwrap().is_none(), "another Maildir");
+        fs::write(&file.0, "{\"messages\":").unwrap();
+        assert!(file.read().unwrap().is_none());
+        assert!(StateFile::of(folder.path(), Path::new(&"x".repeat(300))).is_err());
+    }
+}

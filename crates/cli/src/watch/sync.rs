@@ -1,0 +1,291 @@
+//! Compares the Junk folders of a Maildir with what is known about them, and makes the claims that follow.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context as _, Result};
+use bruit_client::Signer;
+use bruit_client::http::Subject;
+use bruit_client::spool::{ClaimKind, Spool, SpoolError, SpooledReport};
+use bruit_console::mailbox;
+use bruit_signatures::message::Fields;
+
+use super::maildir::{Maildir, MessageFile, Names, for_each_message, is_deleted, is_made_since};
+use super::state::{Record, State, StateFile};
+use crate::rspamd::LessonArgs;
+
+/// Makes claims about messages that move.
+pub(super) struct Claims<'a> {
+    pub(super) spool: &'a Spool,
+    pub(super) signer: &'a Signer,
+    pub(super) names: &'a Names,
+    /// Messages with one of these fields are not reported: a filter has put them into Junk.
+    pub(super) ignored: &'a [Field],
+    /// How rspamd learns the messages, if it does.
+    pub(super) lesson: Option<LessonArgs>,
+    pub(super) state: &'a Path,
+    /// True once the program is to stop. The rest is done at the next start.
+    pub(super) is_stopping: &'a AtomicBool,
+}
+
+/// A header field whose value begins with a text.
+#[derive(Clone, Debug)]
+pub(super) struct Field {
+    name: String,
+    value: String,
+}
+
+/// Numbers of claims.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) reported: usize,
+    pub(super) revoked: usize,
+}
+
+/// A message and what identifies it.
+struct Letter {
+    message: Vec<u8>,
+    subject: Subject,
+    record: Record,
+    /// ID of a claim about it. The same file has the same ID after a crash, so that the claim counts once.
+    id: String,
+}
+
+impl std::str::FromStr for Field {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, value) = text.split_once(':').ok_or("expected FIELD: VALUE")?;
+        Ok(Self { name: name.trim().to_owned(), value: value.trim().to_ascii_lowercase() })
+    }
+}
+
+impl Field {
+    fn is_in(&self, message: &[u8]) -> bool {
+        Fields::of(message).iter().any(|(name, value)| {
+            name.eq_ignore_ascii_case(self.name.as_bytes())
+                && value.trim_ascii().to_ascii_lowercase().starts_with(self.value.as_bytes())
+        })
+    }
+}
+
+impl Claims<'_> {
+    /// Makes the claims for what changed in a Maildir since the last call. At the first start, all messages in Junk
+    /// count as known.
+    ///
+    /// # Errors
+    /// If a folder cannot be read, or if a claim cannot be stored. What was not claimed is claimed by the next call.
+    pub(super) fn sync(&self, maildir: &Maildir, now: u64) -> Result<Counts> {
+        let file = StateFile::of(self.state, &maildir.root)?;
+        let known = file.read()?;
+        let junk = maildir.junk(self.names)?;
+        let Some(mut state) = known else {
+            tracing::info!(maildir = %maildir.root.display(), messages = junk.len(), "first start: messages in Junk are known");
+            return file.write(&first_state(&junk, now)).map(|()| Counts::default());
+        };
+        let before = state.messages.clone();
+        let mut counts = Counts::default();
+        let gone = self.gone(maildir, &junk, &mut state)?;
+        let claimed = self.report(maildir, &junk, &mut state, now, &mut counts);
+        let claimed = claimed.and_then(|()| self.revoke(maildir, gone, &mut state, now, &mut counts));
+        if state.messages != before {
+            file.write(&state)?;
+        }
+        claimed.map(|()| counts)
+    }
+
+    /// Returns the messages that are no longer in Junk. Messages with a new name in Junk get it.
+    fn gone(&self, maildir: &Maildir, junk: &HashMap<String, MessageFile>, state: &mut State) -> Result<Vec<String>> {
+        let missing: Vec<String> = state.messages.keys().filter(|key| !junk.contains_key(*key)).cloned().collect();
+        if missing.is_empty() {
+            return Ok(missing);
+        }
+        // A file that is renamed while the folder is listed may be missing from the list.
+        let again = maildir.junk(self.names)?;
+        let missing: Vec<String> = missing.into_iter().filter(|key| !again.contains_key(key)).collect();
+        let arrived = again.iter().filter(|(key, _)| !state.messages.contains_key(*key));
+        let arrived: HashMap<u64, String> = arrived.map(|(key, file)| (file.inode, key.clone())).collect();
+        let mut gone = Vec::new();
+        for key in missing {
+            let name = state.messages.get(&key).and_then(|record| arrived.get(&record.inode));
+            match (name, state.messages.remove(&key)) {
+                (Some(name), Some(record)) => drop(state.messages.insert(name.clone(), record)),
+                (None, Some(record)) => {
+                    state.messages.insert(key.clone(), record);
+                    gone.push(key);
+                }
+                (_, None) => {}
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Reports the messages that appeared in Junk.
+    fn report(
+        &self,
+        maildir: &Maildir,
+        junk: &HashMap<String, MessageFile>,
+        state: &mut State,
+        now: u64,
+        counts: &mut Counts,
+    ) -> Result<()> {
+        let arrived: BTreeMap<_, _> = junk.iter().filter(|(key, _)| !state.messages.contains_key(*key)).collect();
+        for (key, file) in arrived {
+            if self.is_stopping.load(Ordering::Relaxed) {
+                break;
+            }
+            let Some(letter) = self.read(ClaimKind::Report, file, now) else { continue };
+            if self.ignored.iter().any(|field| field.is_in(&letter.message)) {
+                tracing::info!(maildir = %maildir.root.display(), file = key, "not reported: filed by a filter");
+            } else {
+                self.claim(ClaimKind::Report, maildir, &letter, now)?;
+                tracing::info!(maildir = %maildir.root.display(), file = key, "reported");
+                counts.reported += 1;
+            }
+            state.messages.insert(key.clone(), letter.record);
+        }
+        Ok(())
+    }
+
+    /// Revokes the messages that left Junk and are in another folder. The others were deleted.
+    fn revoke(
+        &self,
+        maildir: &Maildir,
+        gone: Vec<String>,
+        state: &mut State,
+        now: u64,
+        counts: &mut Counts,
+    ) -> Result<()> {
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let found = self.find(maildir, &gone, state)?;
+        for key in gone {
+            if self.is_stopping.load(Ordering::Relaxed) {
+                break;
+            }
+            match found.get(&key) {
+                Some(file) => {
+                    // It has moved on, or cannot be read: the next call tries again.
+                    let Some(letter) = self.read(ClaimKind::Revoke, file, now) else { continue };
+                    self.claim(ClaimKind::Revoke, maildir, &letter, now)?;
+                    tracing::info!(maildir = %maildir.root.display(), file = key, "revoked");
+                    counts.revoked += 1;
+                }
+                None => tracing::info!(maildir = %maildir.root.display(), file = key, "deleted"),
+            }
+            state.messages.remove(&key);
+        }
+        Ok(())
+    }
+
+    /// Finds messages in the other folders: by name, by inode, or by contents. A file that was there before the message
+    /// appeared in Junk is another copy; only a file with the name of the message itself cannot be one.
+    fn find(&self, maildir: &Maildir, gone: &[String], state: &State) -> Result<HashMap<String, MessageFile>> {
+        let wanted: Vec<(&String, &Record)> =
+            gone.iter().filter_map(|key| Some((key, state.messages.get(key)?))).collect();
+        let by_key: HashMap<&str, &String> = wanted.iter().map(|(key, _)| (key.as_str(), *key)).collect();
+        let by_inode: HashMap<u64, (&String, &Record)> = wanted.iter().map(|one| (one.1.inode, *one)).collect();
+        let oldest = wanted.iter().map(|(_, record)| record.since).min().unwrap_or_default();
+        let mut found: HashMap<String, MessageFile> = HashMap::new();
+        for folder in maildir.other_folders(self.names)? {
+            let searched = for_each_message(&folder, |key, flags, file| {
+                if is_deleted(flags) {
+                    return Ok(());
+                }
+                let moved = by_inode.get(&file.inode).filter(|(_, record)| is_made_since(key, record.since));
+                let known = by_key.get(key).copied().or_else(|| moved.map(|(key, _)| *key));
+                let known = match known {
+                    None if is_made_since(key, oldest) => self.copy_of(&wanted, key, &file),
+                    known => known,
+                };
+                if let Some(known) = known {
+                    found.entry(known.clone()).or_insert(file);
+                }
+                Ok(())
+            });
+            if let Err(error) = searched {
+                tracing::warn!(error = format!("{error:#}"), "failed to search a folder");
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the message of which a file is a copy.
+    fn copy_of<'k>(&self, wanted: &[(&'k String, &Record)], name: &str, file: &MessageFile) -> Option<&'k String> {
+        let bytes = fs::metadata(&file.path).ok()?.len();
+        let is_possible =
+            |record: &Record| record.bytes == bytes && record.exact.is_some() && is_made_since(name, record.since);
+        let possible: Vec<_> = wanted.iter().filter(|(_, record)| is_possible(record)).collect();
+        if possible.is_empty() {
+            return None;
+        }
+        let exact = self.read(ClaimKind::Revoke, file, 0)?.record.exact;
+        possible.iter().find(|(_, record)| record.exact == exact).map(|(key, _)| *key)
+    }
+
+    /// Reads a message. Returns `None` if it has moved on, which the next call finds, or if it cannot be read.
+    fn read(&self, kind: ClaimKind, file: &MessageFile, since: u64) -> Option<Letter> {
+        let path = &file.path;
+        let read = || -> io::Result<Option<Letter>> {
+            let metadata = fs::metadata(path)?;
+            let Some(message) = mailbox::read_message(path)? else {
+                return Err(io::Error::other("the message is too long"));
+            };
+            let subject = self.signer.subject(&message);
+            let exact = subject.signatures.iter().find(|signature| signature.scheme == "exact");
+            let exact = exact.map(|signature| signature.value.to_string());
+            let record = Record { inode: file.inode, bytes: metadata.len(), exact, since };
+            Ok(Some(Letter { message, subject, record, id: id(kind, path, &metadata) }))
+        };
+        match read() {
+            Ok(letter) => letter,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                tracing::warn!(file = %path.display(), %error, "failed to read a message");
+                None
+            }
+        }
+    }
+
+    /// Stores a claim in the spool, and the message for rspamd.
+    fn claim(&self, kind: ClaimKind, maildir: &Maildir, letter: &Letter, now: u64) -> Result<()> {
+        let report = SpooledReport::new(kind, maildir.reporter.as_deref(), letter.subject.clone(), now)?;
+        let report = SpooledReport { id: letter.id.clone(), ..report };
+        self.spool.store(report).context("failed to store a claim; trying again later")?;
+        let Some(lesson) = self.lesson else { return Ok(()) };
+        let report = SpooledReport::for_rspamd(kind, lesson.lesson(&letter.message), now);
+        if let Err(error) = report.and_then(|report| self.spool.store(report).map(drop)) {
+            let error: SpoolError = error;
+            tracing::warn!(%error, "rspamd does not learn a message");
+        }
+        Ok(())
+    }
+}
+
+/// Returns the state at the first start.
+fn first_state(junk: &HashMap<String, MessageFile>, now: u64) -> State {
+    let record = |file: &MessageFile| Record { inode: file.inode, bytes: 0, exact: None, since: now };
+    State { messages: junk.iter().map(|(key, file)| (key.clone(), record(file))).collect() }
+}
+
+/// Returns the ID of a claim. Moving a file changes the time of its inode, so that a later move has another ID.
+fn id(kind: ClaimKind, path: &Path, metadata: &fs::Metadata) -> String {
+    let half = |number: u8| {
+        let mut hasher = DefaultHasher::new();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let key = name.split(':').next().unwrap_or_default();
+        (number, kind == ClaimKind::Report, key).hash(&mut hasher);
+        (metadata.dev(), metadata.ino(), metadata.ctime(), metadata.ctime_nsec()).hash(&mut hasher);
+        hasher.finish()
+    };
+    format!("{:016x}{:016x}", half(0), half(1))
+}
+
+#[cfg(test)]
+mod tests;
