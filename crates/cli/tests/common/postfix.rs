@@ -68,11 +68,18 @@ impl Postfix {
     /// Starts Postfix with a milter, such as `inet:127.0.0.1:8626`. `users` have mailboxes; `more` is appended to
     /// `main.cf`.
     pub(crate) fn start(milter: &str, users: &[&str], more: &str) -> Self {
+        Self::start_with(milter, users, more, "")
+    }
+
+    /// Starts Postfix like [`start`](Self::start), with `services` in `master.cf`.
+    pub(crate) fn start_with(milter: &str, users: &[&str], more: &str, services: &str) -> Self {
         assert!(Uid::effective().is_root(), "only root can start Postfix: run this test as root");
         super::program("postfix", "postfix");
         let folder = Folder::new();
         let port = free_port();
-        prepare(&folder, port, milter, users, more);
+        prepare(&folder, milter, users, more);
+        let master = format!("127.0.0.1:{port} inet n - n - - smtpd\n{MASTER}{services}");
+        folder.write("etc/master.cf", master);
         let config = folder.path("etc");
         let started = Command::new("postfix").arg("-c").arg(&config).arg("start").output().unwrap();
         assert!(started.status.success(), "{started:?}\n{}", log(&folder));
@@ -164,7 +171,7 @@ impl Drop for Postfix {
     }
 }
 
-fn prepare(folder: &Folder, port: u16, milter: &str, users: &[&str], more: &str) {
+fn prepare(folder: &Folder, milter: &str, users: &[&str], more: &str) {
     let home = folder.path("");
     let home = home.to_str().unwrap().trim_end_matches('/');
     // Postfix's processes run as other users.
@@ -179,7 +186,6 @@ fn prepare(folder: &Folder, port: u16, milter: &str, users: &[&str], more: &str)
     users.iter().for_each(|user| boxes.push_str(&format!("{user}@{DOMAIN} {user}/\n")));
     folder.write("etc/boxes", boxes);
     folder.write("etc/main.cf", main_cf(home, milter, more));
-    folder.write("etc/master.cf", format!("127.0.0.1:{port} inet n - n - - smtpd\n{MASTER}"));
 }
 
 fn main_cf(home: &str, milter: &str, more: &str) -> String {
