@@ -1,9 +1,10 @@
 //! A private Dovecot with the files of `packaging/dovecot/`, and an IMAP client.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -21,7 +22,7 @@ const OWNER: u32 = 65534;
 /// The token in the scripts.
 pub(crate) const TOKEN: &str = "the-token-of-the-mail-site";
 
-/// A running Dovecot, stopped on drop. Its only user is alice.
+/// A running Dovecot, stopped on drop. All users have the password "secret".
 pub(crate) struct Dovecot {
     process: Child,
     folder: Folder,
@@ -29,27 +30,32 @@ pub(crate) struct Dovecot {
 }
 
 impl Dovecot {
-    /// Starts Dovecot. The scripts report to `server`.
+    /// Starts Dovecot for alice. The scripts report to `server`.
     pub(crate) fn start(server: &str) -> Self {
-        Self::start_with(Some(server))
+        Self::start_with(Some(server), &["alice"])
     }
 
-    /// Starts a Dovecot that runs no scripts.
+    /// Starts Dovecot for these users.
+    pub(crate) fn start_for(server: &str, users: &[&str]) -> Self {
+        Self::start_with(Some(server), users)
+    }
+
+    /// Starts a Dovecot for alice that runs no scripts.
     pub(crate) fn start_without_sieve() -> Self {
-        Self::start_with(None)
+        Self::start_with(None, &["alice"])
     }
 
-    fn start_with(server: Option<&str>) -> Self {
+    fn start_with(server: Option<&str>, users: &[&str]) -> Self {
         let folder = Folder::new();
         fs::set_permissions(folder.path(""), fs::Permissions::from_mode(0o755)).unwrap();
-        for name in ["run", "state", "mail", "bin", "spool"] {
+        for name in ["run", "state", "home", "mail", "bin", "spool"] {
             fs::create_dir(folder.path(name)).unwrap();
         }
-        for name in ["mail", "spool"] {
+        for name in ["home", "mail", "spool"] {
             chown(folder.path(name), Some(OWNER), Some(OWNER)).unwrap();
         }
         fs::copy(env!("CARGO_BIN_EXE_bruit"), folder.path("bruit")).unwrap();
-        folder.write("passwd", "alice:{PLAIN}secret:::::\n");
+        folder.write("passwd", users.iter().map(|user| format!("{user}:{{PLAIN}}secret:::::\n")).collect::<String>());
         folder.write("token", TOKEN);
         for name in ["passwd", "token"] {
             fs::set_permissions(folder.path(name), fs::Permissions::from_mode(0o644)).unwrap();
@@ -78,14 +84,27 @@ impl Dovecot {
         self.folder.path("spool")
     }
 
-    /// Returns the socket at which Postfix authenticates users. Alice's password is "secret".
-    pub(crate) fn sasl(&self) -> PathBuf {
-        self.folder.path("run/auth-smtp")
+    /// Returns the folder of the mailboxes, a Maildir for each user.
+    pub(crate) fn mail(&self) -> PathBuf {
+        self.folder.path("mail")
     }
 
     /// Returns alice's Maildir.
     pub(crate) fn maildir(&self) -> PathBuf {
-        self.folder.path("mail/alice/Maildir")
+        self.mail().join("alice")
+    }
+
+    /// Returns the socket for the authentication of SMTP clients. Each password is "secret".
+    pub(crate) fn authentication(&self) -> PathBuf {
+        self.folder.path("run/auth-smtp")
+    }
+
+    /// Returns the command that cron runs to send the spool.
+    pub(crate) fn send_spool(&self, server: &str) -> Command {
+        let mut command = Command::new(self.folder.path("bruit"));
+        command.args(["spool", "send", "--server", server, "--token-file"]).arg(self.folder.path("token"));
+        command.arg(self.spool()).uid(OWNER).gid(OWNER).env_clear().stdin(Stdio::null());
+        command
     }
 
     /// Returns the log.
@@ -95,10 +114,15 @@ impl Dovecot {
 
     /// Connects as alice.
     pub(crate) fn connect(&self) -> Imap {
+        self.connect_as("alice")
+    }
+
+    /// Connects as a user.
+    pub(crate) fn connect_as(&self, user: &str) -> Imap {
         let stream = BufReader::new(TcpStream::connect(("127.0.0.1", self.port)).unwrap());
         let mut imap = Imap { stream };
         imap.line();
-        imap.run("LOGIN alice secret");
+        imap.run(&format!("LOGIN {user} secret"));
         imap
     }
 
@@ -131,10 +155,39 @@ impl Imap {
         self.run(&format!("APPEND {mailbox} {{{}+}}\r\n{text}", text.len()));
     }
 
+    /// Moves the first message of a mailbox to another one.
+    pub(crate) fn move_first(&mut self, from: &str, to: &str) {
+        self.move_one("1", from, to);
+    }
+
     /// Moves the last message of a mailbox to another one.
     pub(crate) fn move_last(&mut self, from: &str, to: &str) {
+        self.move_one("*", from, to);
+    }
+
+    fn move_one(&mut self, number: &str, from: &str, to: &str) {
         self.run(&format!("SELECT {from}"));
-        self.run(&format!("MOVE * {to}"));
+        self.run(&format!("MOVE {number} {to}"));
+    }
+
+    /// Returns the messages of a mailbox, oldest first, with LF at line ends.
+    pub(crate) fn messages(&mut self, mailbox: &str) -> Vec<Vec<u8>> {
+        self.run(&format!("SELECT {mailbox}"));
+        self.stream.get_mut().write_all(b"a UID FETCH 1:* BODY.PEEK[]\r\n").unwrap();
+        let mut messages = Vec::new();
+        loop {
+            let line = self.line();
+            if line.starts_with("a ") {
+                assert!(line.starts_with("a OK"), "{line}");
+                return messages;
+            }
+            let literal = line.trim_end().strip_suffix('}').and_then(|line| line.rsplit_once('{'));
+            let Some((_, length)) = literal else { continue };
+            let mut bytes = vec![0; length.parse().unwrap()];
+            self.stream.read_exact(&mut bytes).unwrap();
+            bytes.retain(|byte| *byte != b'\r');
+            messages.push(bytes);
+        }
     }
 
     /// Deletes the last message of a mailbox.
@@ -204,12 +257,13 @@ fn configuration(folder: &Folder, port: u16, has_sieve: bool) -> String {
     let bruit = if has_sieve { bruit } else { String::new() };
     format!(
         "base_dir = {d}/run\nstate_dir = {d}/state\nlog_path = {d}/dovecot.log\nprotocols = imap\nssl = no\n\
-         disable_plaintext_auth = no\nmail_location = maildir:~/Maildir\nfirst_valid_uid = 1000\n\
+         disable_plaintext_auth = no\nmail_location = maildir:{d}/mail/%u\nfirst_valid_uid = 1000\n\
          passdb {{\n  driver = passwd-file\n  args = {d}/passwd\n}}\n\
-         userdb {{\n  driver = static\n  args = uid={OWNER} gid={OWNER} home={d}/mail/%u\n}}\n\
+         userdb {{\n  driver = static\n  args = uid={OWNER} gid={OWNER} home={d}/home/%u\n}}\n\
          service imap-login {{\n  inet_listener imap {{\n    address = 127.0.0.1\n    port = {port}\n  }}\n  \
          inet_listener imaps {{\n    port = 0\n  }}\n}}\n\
-         service auth {{\n  unix_listener auth-smtp {{\n    mode = 0666\n  }}\n}}\nservice stats {{\n  unix_listener stats-writer {{\n    mode = 0666\n  }}\n}}\n\
+         service auth {{\n  unix_listener auth-smtp {{\n    mode = 0666\n  }}\n}}\n\
+         service stats {{\n  unix_listener stats-writer {{\n    mode = 0666\n  }}\n}}\n\
          namespace inbox {{\n  inbox = yes\n  separator = /\n  mailbox Junk {{\n    auto = create\n  }}\n  \
          mailbox Trash {{\n    auto = create\n  }}\n}}\n{bruit}"
     )

@@ -38,18 +38,19 @@ impl Milter {
     pub(crate) fn start_with(text: &str) -> Self {
         let folder = Folder::new();
         folder.write("milter.toml", text);
-        let log = File::create(folder.path("milter.log")).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
-        command.arg("milter").arg("--config").arg(folder.path("milter.toml")).env_remove("BRUIT_LOG");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
-        let mut process = command.spawn().unwrap();
-        let output = BufReader::new(process.stdout.take().unwrap());
-        let lines: Vec<String> = output.lines().map_while(Result::ok).take_while(|line| line != "ready").collect();
-        let find = |name: &str| lines.iter().find_map(|line| line.trim().strip_prefix(name).map(str::trim));
-        let said = fs::read_to_string(folder.path("milter.log")).unwrap();
-        let address = find("milter ").unwrap_or_else(|| panic!("the milter did not start: {said}")).to_owned();
-        let metrics = find("metrics http://").unwrap().trim_end_matches("/metrics").parse().unwrap();
+        let (process, address, metrics) = spawn(&folder);
         Self { process, folder, address, metrics, reloads: 0 }
+    }
+
+    /// Kills the milter.
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Starts a new process with the same configuration and log, after the old one was killed.
+    pub(crate) fn restart(&mut self) {
+        (self.process, self.address, self.metrics) = spawn(&self.folder);
     }
 
     /// Returns the address of an `inet:` listener.
@@ -102,12 +103,6 @@ impl Milter {
         kill(Pid::from_raw(i32::try_from(self.process.id()).unwrap()), signal).unwrap();
     }
 
-    /// Kills the milter.
-    pub(crate) fn kill(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-
     /// Returns the value of the field that a message gets.
     #[track_caller]
     pub(crate) fn field(&self, recipients: &[&str], message: &[u8]) -> String {
@@ -152,9 +147,28 @@ pub(crate) fn deliver(milter: SocketAddr, recipients: &[&str], message: &[u8]) -
     mta.deliver("sender@mail.example", recipients, message)
 }
 
+/// Starts a process with the configuration in `folder`. Returns its addresses for the MTA and for metrics.
+fn spawn(folder: &Folder) -> (Child, String, SocketAddr) {
+    let log = File::options().create(true).append(true).open(folder.path("milter.log")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
+    command.arg("milter").arg("--config").arg(folder.path("milter.toml")).env_remove("BRUIT_LOG");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+    let mut process = command.spawn().unwrap();
+    let output = BufReader::new(process.stdout.take().unwrap());
+    let lines: Vec<String> = output.lines().map_while(Result::ok).take_while(|line| line != "ready").collect();
+    let find = |name: &str| lines.iter().find_map(|line| line.trim().strip_prefix(name).map(str::trim));
+    let said = fs::read_to_string(folder.path("milter.log")).unwrap();
+    let address = find("milter ").unwrap_or_else(|| panic!("the milter did not start: {said}")).to_owned();
+    let metrics = find("metrics http://").unwrap().trim_end_matches("/metrics").parse().unwrap();
+    (process, address, metrics)
+}
+
 /// Returns a configuration. `more` may begin with keys outside sections.
 fn configuration(url: &str, more: &str) -> String {
-    let mut text = "listen = \"inet:127.0.0.1:0\"\nmetrics = \"127.0.0.1:0\"\n".to_owned();
+    let mut text = "metrics = \"127.0.0.1:0\"\n".to_owned();
+    if !more.contains("listen = ") {
+        text.push_str("listen = \"inet:127.0.0.1:0\"\n");
+    }
     if !more.contains("own_networks") {
         text.push_str("own_networks = []\n");
     }

@@ -41,6 +41,13 @@ impl Smtp {
         smtp
     }
 
+    /// Authenticates as alice, with the password "secret".
+    pub(crate) fn authenticate(&mut self) {
+        // The base64 encoding of NUL, alice, NUL, secret.
+        let reply = self.command("AUTH PLAIN AGFsaWNlAHNlY3JldA==");
+        assert_eq!(reply.code, 235, "{reply:?}");
+    }
+
     /// Sends a message. Returns the reply to its end, or to the first command that was refused.
     pub(crate) fn send(&mut self, sender: &str, recipients: &[&str], message: &[u8]) -> Reply {
         self.envelope(sender, recipients);
