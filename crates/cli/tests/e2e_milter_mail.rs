@@ -1,20 +1,13 @@
 //! The milter signs the bytes that Postfix delivers, and serves many sessions at once.
 
-#![allow(clippy::print_stdout, reason = "a test lists the differences between signatures")]
-
 mod common;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
-use std::thread;
+use std::path::{Path, PathBuf};
+use std::{env, fs, thread};
 
-use bruit_client::http::Subject;
-use bruit_client::{Purpose, Signer};
 use common::milter::Milter;
 use common::postfix::Postfix;
+use common::recorder::{Differences, Recorder, expect_plain_to_agree, messages, note};
 use common::smtp::Smtp;
 use common::testdata;
 
@@ -23,133 +16,105 @@ const STRANGER: &str = "192.0.2.77";
 /// Number of SMTP sessions at the same time.
 const SESSIONS: usize = 200;
 
-/// Messages without a body. Razor signs their header, to which Postfix adds fields on delivery.
-const WITHOUT_BODY: [&str; 5] = [
-    "malformed/bare-cr.eml",
-    "malformed/empty.eml",
-    "malformed/header-cut.eml",
-    "malformed/header-only.eml",
-    "malformed/newline.eml",
-];
+/// Variable that names a folder of real mail.
+const CORPUS: &str = "BRUIT_CORPUS";
 
-/// A server that knows nothing and keeps every request.
-struct Recorder {
-    address: SocketAddr,
-    subjects: Arc<Mutex<Vec<Subject>>>,
+/// Maximum number of messages from that folder.
+const REAL_MESSAGES: usize = 1_000;
+
+/// The differences of what the milter signed.
+#[derive(Default)]
+struct Comparison {
+    /// From the files, which have none of the fields that Postfix adds.
+    from_file: Differences,
+    /// From the delivered messages, which have all of them.
+    from_delivered: Differences,
 }
 
-impl Recorder {
-    fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let subjects = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&subjects);
-        thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                let kept = Arc::clone(&kept);
-                thread::spawn(move || while answer(&stream, &kept).is_some() {});
-            }
-        });
-        Self { address, subjects }
-    }
-
-    fn url(&self) -> String {
-        format!("http://{}", self.address)
-    }
-}
-
-/// Reads a request, keeps its subject, and answers that nothing is known.
-fn answer(stream: &TcpStream, kept: &Mutex<Vec<Subject>>) -> Option<()> {
-    let mut reader = BufReader::new(stream);
-    let mut length = 0;
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).ok().filter(|count| *count > 0)?;
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().unwrap();
-        }
-        if line == "\r\n" {
-            break;
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    kept.lock().unwrap().push(serde_json::from_slice(&body).unwrap());
-    let answer = r#"{"verdict":"unknown","reason":"not_reported","confidence":0,"bulk_count":1,"signatures":[]}"#;
-    let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length:";
-    (&mut &*stream).write_all(format!("{head} {}\r\n\r\n{answer}", answer.len()).as_bytes()).ok()
-}
-
-/// Returns messages made from the test data: each file as it is, and with other contents added.
-fn messages() -> Vec<(String, Vec<u8>)> {
-    let mut found = Vec::new();
-    for folder in ["malformed", "pyzor", "razor"] {
-        for entry in fs::read_dir(testdata(folder)).unwrap().map(|entry| entry.unwrap().path()) {
-            if entry.extension().is_none_or(|extension| extension != "eml") {
-                continue;
-            }
-            let name = format!("{folder}/{}", entry.file_name().unwrap().to_str().unwrap());
-            let bytes = fs::read(&entry).unwrap();
-            let added = |text: &[u8]| [&bytes[..], text].concat();
-            let before = |text: &[u8]| [text, &bytes[..]].concat();
-            found.push((format!("{name} with dots"), added(b"\n.\n..dots at the start of lines\n. \n")));
-            found.push((format!("{name} folded"), before(b"X-Folded: one\n two\n\tthree\nX-Empty:\nX-None:x\n")));
-            found.push((format!("{name} with raw bytes"), before(b"X-Raw: \xff\xfe caf\xe9\nX-Tab:\tvalue \n")));
-            found.push((format!("{name} with words"), added(b"\nMore words at the end of this message: caf\xe9.\n")));
-            found.push((name, bytes));
-        }
-    }
-    found.sort();
-    found
-}
-
-/// Returns the signatures by scheme, in order. The features count as one signature.
-fn by_scheme(subject: &Subject) -> BTreeMap<String, Vec<String>> {
-    let mut schemes: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for named in &subject.signatures {
-        schemes.entry(named.scheme.clone()).or_default().push(named.value.clone());
-    }
-    if let Some(text) = &subject.text {
-        schemes.insert("bruit".to_owned(), vec![serde_json::to_string(text).unwrap()]);
-    }
-    schemes.insert("outline".to_owned(), vec![format!("{:?}", subject.outline)]);
-    schemes
-}
-
-#[test]
-fn the_signatures_are_those_of_the_delivered_messages() {
+/// Sends messages through Postfix and the milter, and compares the signatures. `client` is the address of the SMTP
+/// client; for its own machine, Postfix adds missing fields before the milter sees the message.
+fn compare(client: Option<&str>, messages: &[(String, Vec<u8>)]) -> Comparison {
     let recorder = Recorder::start();
     let mut milter = Milter::start(&recorder.url(), "");
-    let postfix = Postfix::start(&milter.address, &["alice"], "");
-    let messages = messages();
-    assert!(messages.len() >= 300, "{}", messages.len());
-    let mut smtp = Smtp::open_as(postfix.address(), STRANGER, None);
+    let more = "recipient_delimiter = +\nmessage_size_limit = 0\nvirtual_mailbox_limit = 0";
+    let postfix = Postfix::start(&milter.address, &["alice"], more);
+    let address = postfix.address();
+    let mut smtp = client.map_or_else(|| Smtp::open(address), |client| Smtp::open_as(address, client, None));
     for (number, (name, bytes)) in messages.iter().enumerate() {
-        // The field identifies the delivered message. A message without a header gets one by it.
-        let marked = [format!("X-Test: {number}.\n").as_bytes(), bytes].concat();
-        let reply = smtp.send("sender@mail.example", &["alice@test.example"], &marked);
+        // The recipient identifies the delivered message.
+        let reply = smtp.send("sender@mail.example", &[&format!("alice+{number}@test.example")], bytes);
         assert_eq!(reply.code, 250, "{name}: {reply:?}");
     }
     postfix.wait_for("alice", messages.len());
-    let subjects = recorder.subjects.lock().unwrap().clone();
+    let subjects = recorder.subjects();
     assert_eq!(subjects.len(), messages.len(), "one request per message: {}", milter.log());
-    let mut differences: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut found = Comparison::default();
     for delivered in postfix.mailbox("alice") {
         let text = String::from_utf8_lossy(&delivered.bytes).into_owned();
-        let number: usize = text.split("\nX-Test: ").nth(1).unwrap().split('.').next().unwrap().parse().unwrap();
-        let signed = by_scheme(&Signer::new(Purpose::Check).subject(&delivered.bytes));
-        let sent = by_scheme(&subjects[number]);
-        let schemes = signed.keys().chain(sent.keys()).filter(|scheme| signed.get(*scheme) != sent.get(*scheme));
-        for scheme in schemes.cloned().collect::<BTreeSet<String>>() {
-            differences.entry(scheme).or_default().insert(messages[number].0.clone());
-        }
-    }
-    println!("differences by scheme, of {} messages: {differences:#?}", messages.len());
-    let is_known = |name: &str| WITHOUT_BODY.iter().any(|known| name.starts_with(known));
-    for (scheme, names) in &differences {
-        assert!(scheme.starts_with("razor_") && names.iter().all(|name| is_known(name)), "{scheme}: {names:?}");
+        let number: usize =
+            text.split("\nDelivered-To: alice+").nth(1).unwrap().split('@').next().unwrap().parse().unwrap();
+        let (name, bytes) = &messages[number];
+        note(&mut found.from_file, name, bytes, &subjects[number]);
+        note(&mut found.from_delivered, name, &delivered.bytes, &subjects[number]);
     }
     assert_eq!(milter.stop(), Some(0));
+    found
+}
+
+/// Asserts that the milter's signatures are those of the files and of the delivered messages.
+fn expect_agreement(client: Option<&str>, messages: &[(String, Vec<u8>)]) {
+    let found = compare(client, messages);
+    let client = client.unwrap_or("this machine");
+    expect_plain_to_agree(&format!("client {client}, file"), &found.from_file, messages);
+    expect_plain_to_agree(&format!("client {client}, delivered message"), &found.from_delivered, messages);
+    // Postfix adds fields on delivery, and nothing else signs the header.
+    assert!(found.from_delivered.keys().all(|scheme| scheme.starts_with("razor_")), "{:?}", found.from_delivered);
+}
+
+#[test]
+fn the_signatures_are_those_of_the_files_and_of_the_delivered_messages() {
+    let messages = messages();
+    assert!(messages.len() >= 300, "{}", messages.len());
+    for client in [Some(STRANGER), None] {
+        expect_agreement(client, &messages);
+    }
+}
+
+/// Returns the messages of the folder that `BRUIT_CORPUS` names, at most [`REAL_MESSAGES`] and evenly chosen. The line of
+/// the mbox format above a message is no part of it.
+fn real_messages() -> Vec<(String, Vec<u8>)> {
+    let mut files = Vec::new();
+    collect_files(Path::new(&env::var_os(CORPUS).unwrap_or_default()), &mut files);
+    files.sort();
+    let step = (files.len() / REAL_MESSAGES).max(1);
+    let read = |path: PathBuf| {
+        let bytes = fs::read(&path).unwrap();
+        let line = if bytes.starts_with(b"From ") { bytes.iter().position(|byte| *byte == b'\n') } else { None };
+        (path.display().to_string(), bytes[line.map_or(0, |end| end + 1)..].to_vec())
+    };
+    files.into_iter().step_by(step).take(REAL_MESSAGES).map(read).collect()
+}
+
+fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
+        if entry.file_type().unwrap().is_dir() {
+            collect_files(&entry.path(), files);
+        } else {
+            files.push(entry.path());
+        }
+    }
+}
+
+/// Runs only if `BRUIT_CORPUS` names a folder of real mail.
+#[test]
+fn the_signatures_of_real_messages_are_those_of_the_files() {
+    if env::var_os(CORPUS).is_none() {
+        return;
+    }
+    let messages = real_messages();
+    for client in [Some(STRANGER), None] {
+        expect_agreement(client, &messages);
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ pub(crate) mod lossy;
 pub(crate) mod milter;
 pub(crate) mod postfix;
 mod program;
+pub(crate) mod recorder;
 mod server;
 pub(crate) mod smtp;
 pub(crate) mod wire;
