@@ -1,6 +1,6 @@
 //! Set-up: installs the packages, tools and modules that the stages need.
 //!
-//! [`PACKAGES`], [`TOOLS`] and [`MODULES`] list what each stage needs. Missing items are installed if that needs no
+//! [`PACKAGES`], [`ARCHIVES`], [`TOOLS`] and [`MODULES`] list what each stage needs. Missing items are installed if that needs no
 //! password and no confirmation. Otherwise the chore fails and names them. Stages are never skipped.
 
 use std::env;
@@ -99,6 +99,12 @@ const PACKAGES: &[Package] = &[
         reason: "its mail passes through our milter",
     },
     Package {
+        name: "m4",
+        program: "m4",
+        stage: Stage::Nextest,
+        reason: "makes the configuration of Sendmail, whose mail passes through our milter",
+    },
+    Package {
         name: "dovecot-imapd",
         program: "dovecot",
         stage: Stage::Nextest,
@@ -117,6 +123,14 @@ const PACKAGES: &[Package] = &[
         reason: "its Razor2 and Pyzor plugins test our server",
     },
 ];
+
+/// Debian packages that exclude one of [`PACKAGES`]. Each is unpacked into a folder of the target directory.
+const ARCHIVES: &[Archive] = &[Archive {
+    folder: "sendmail",
+    packages: &["sendmail-bin", "sendmail-cf"],
+    program: "usr/libexec/sendmail/sendmail",
+    stage: Stage::Nextest,
+}];
 
 /// Cargo subcommands that stages call.
 const TOOLS: &[Tool] = &[
@@ -141,6 +155,14 @@ struct Package {
     program: &'static str,
     stage: Stage,
     reason: &'static str,
+}
+
+/// Debian packages that are unpacked. They are considered unpacked if their program exists.
+struct Archive {
+    folder: &'static str,
+    packages: &'static [&'static str],
+    program: &'static str,
+    stage: Stage,
 }
 
 /// A cargo subcommand. It is considered installed if it prints its version.
@@ -169,6 +191,7 @@ pub(crate) fn provide(stages: &[Stage]) -> Result<()> {
         "the commands in the documents need namespaces, which this system does not allow (unshare). Allow them with \
          `sysctl kernel.unprivileged_userns_clone=1` or, in a container, `--security-opt seccomp=unconfined`"
     );
+    ARCHIVES.iter().filter(|archive| stages.contains(&archive.stage)).try_for_each(provide_archive)?;
     TOOLS.iter().filter(|tool| stages.contains(&tool.stage)).try_for_each(provide_tool)?;
     MODULES.iter().filter(|module| stages.contains(&module.stage)).try_for_each(provide_module)
 }
@@ -209,6 +232,32 @@ fn apt_get(privilege: &[&str], arguments: &[&str]) -> Result<()> {
     let words = [privilege, APT_GET, arguments].concat();
     let (program, arguments) = words.split_first().expect("the prefix contains apt-get");
     command::run(&mut command::program(program, arguments))
+}
+
+/// Downloads the packages of `archive` and unpacks them, if that was not done before.
+fn provide_archive(archive: &Archive) -> Result<()> {
+    let Archive { folder, packages, program, stage } = archive;
+    let target = command::target_directory()?.join("debian").join(folder);
+    if target.join(program).is_file() {
+        return Ok(());
+    }
+    println!("{} are not unpacked (for stage {stage}); downloading them", packages.join(", "));
+    let downloads = target.with_extension("download");
+    fs::create_dir_all(&downloads)?;
+    let download = || {
+        let mut words = command::program("apt-get", &["download"]);
+        command::run(words.args(*packages).current_dir(&downloads))
+    };
+    let updated = || apt_get(privilege().context("apt-get update needs root")?, &["update"]).and_then(|()| download());
+    download().or_else(|_| updated()).with_context(|| format!("stage {stage} needs {}", packages.join(", ")))?;
+    let unpacked = downloads.join("unpacked");
+    let files = fs::read_dir(&downloads)?.map(|file| Ok(file?.path())).collect::<Result<Vec<_>>>()?;
+    for file in files.iter().filter(|file| file.extension().is_some_and(|kind| kind == "deb")) {
+        command::run(command::program("dpkg-deb", &["--extract"]).arg(file).arg(&unpacked))?;
+    }
+    ensure!(unpacked.join(program).is_file(), "{} has no {program}", packages.join(", "));
+    fs::rename(&unpacked, &target)?;
+    Ok(fs::remove_dir_all(&downloads)?)
 }
 
 /// Returns the prefix of a command that installs packages; `None` if packages cannot be installed.

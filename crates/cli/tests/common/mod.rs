@@ -10,6 +10,7 @@ pub(crate) mod milter;
 pub(crate) mod postfix;
 mod program;
 pub(crate) mod recorder;
+pub(crate) mod sendmail;
 mod server;
 pub(crate) mod smtp;
 pub(crate) mod wire;
