@@ -63,7 +63,7 @@ fn a_forwarded_report_counts_if_its_sender_is_authenticated() {
     let dovecot = Dovecot::start_without_sieve();
     let sasl = format!(
         "smtpd_sasl_auth_enable = yes\nsmtpd_sasl_type = dovecot\nsmtpd_sasl_path = {}\n",
-        dovecot.authentication().display()
+        dovecot.sasl().display()
     );
     let postfix = Postfix::start_with("", &["spam", "alice"], &format!("{sasl}{settings}"), &service);
     let spam = SPAM.replace('\n', "\r\n");

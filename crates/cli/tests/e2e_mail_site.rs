@@ -59,10 +59,13 @@ impl Site {
         let dovecot = Dovecot::start_for(&url, users);
         let listen = format!("listen = \"inet:127.0.0.1:{}\"\n", free_port());
         let milter = Milter::start(&url, &format!("{listen}{}", policy(&traps, "")));
+        let boxes: Vec<_> = users.iter().map(|user| format!("{user}@test.example={user}/Maildir/")).collect();
         let more = format!(
-            "virtual_mailbox_base = {}\nsmtpd_sasl_auth_enable = yes\nsmtpd_sasl_type = dovecot\nsmtpd_sasl_path = {}",
+            "virtual_mailbox_base = {}\nvirtual_mailbox_maps = inline:{{ {} }}\nsmtpd_sasl_auth_enable = yes\n\
+             smtpd_sasl_type = dovecot\nsmtpd_sasl_path = {}",
             dovecot.mail().display(),
-            dovecot.authentication().display()
+            boxes.join(", "),
+            dovecot.sasl().display()
         );
         let postfix = Postfix::start(&milter.address, users, &more);
         Self { url, milter, postfix, dovecot, traps, server: Some(server), folder }

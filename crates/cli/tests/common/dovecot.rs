@@ -48,10 +48,10 @@ impl Dovecot {
     fn start_with(server: Option<&str>, users: &[&str]) -> Self {
         let folder = Folder::new();
         fs::set_permissions(folder.path(""), fs::Permissions::from_mode(0o755)).unwrap();
-        for name in ["run", "state", "home", "mail", "bin", "spool"] {
+        for name in ["run", "state", "mail", "bin", "spool"] {
             fs::create_dir(folder.path(name)).unwrap();
         }
-        for name in ["home", "mail", "spool"] {
+        for name in ["mail", "spool"] {
             chown(folder.path(name), Some(OWNER), Some(OWNER)).unwrap();
         }
         fs::copy(env!("CARGO_BIN_EXE_bruit"), folder.path("bruit")).unwrap();
@@ -84,18 +84,18 @@ impl Dovecot {
         self.folder.path("spool")
     }
 
-    /// Returns the folder of the mailboxes, a Maildir for each user.
+    /// Returns the folder of the users' home directories, each with a folder `Maildir`.
     pub(crate) fn mail(&self) -> PathBuf {
         self.folder.path("mail")
     }
 
     /// Returns alice's Maildir.
     pub(crate) fn maildir(&self) -> PathBuf {
-        self.mail().join("alice")
+        self.mail().join("alice/Maildir")
     }
 
-    /// Returns the socket for the authentication of SMTP clients. Each password is "secret".
-    pub(crate) fn authentication(&self) -> PathBuf {
+    /// Returns the socket at which Postfix authenticates users. Alice's password is "secret".
+    pub(crate) fn sasl(&self) -> PathBuf {
         self.folder.path("run/auth-smtp")
     }
 
@@ -257,9 +257,9 @@ fn configuration(folder: &Folder, port: u16, has_sieve: bool) -> String {
     let bruit = if has_sieve { bruit } else { String::new() };
     format!(
         "base_dir = {d}/run\nstate_dir = {d}/state\nlog_path = {d}/dovecot.log\nprotocols = imap\nssl = no\n\
-         disable_plaintext_auth = no\nmail_location = maildir:{d}/mail/%u\nfirst_valid_uid = 1000\n\
+         disable_plaintext_auth = no\nmail_location = maildir:~/Maildir\nfirst_valid_uid = 1000\n\
          passdb {{\n  driver = passwd-file\n  args = {d}/passwd\n}}\n\
-         userdb {{\n  driver = static\n  args = uid={OWNER} gid={OWNER} home={d}/home/%u\n}}\n\
+         userdb {{\n  driver = static\n  args = uid={OWNER} gid={OWNER} home={d}/mail/%u\n}}\n\
          service imap-login {{\n  inet_listener imap {{\n    address = 127.0.0.1\n    port = {port}\n  }}\n  \
          inet_listener imaps {{\n    port = 0\n  }}\n}}\n\
          service auth {{\n  unix_listener auth-smtp {{\n    mode = 0666\n  }}\n}}\n\
