@@ -12,6 +12,7 @@ mod learn;
 mod milter;
 mod peers;
 mod plan;
+mod ready;
 mod remote;
 mod replica;
 mod rspamd;
@@ -33,7 +34,12 @@ use crate::claim::Claim;
 
 /// A self-hosted clearinghouse for collaborative spam detection, built on Bloom filters
 #[derive(Debug, Parser)]
-#[command(name = "bruit", version, arg_required_else_help = true, help_template = help_template::<Verb>(&GROUPS))]
+#[command(
+    name = "bruit",
+    version = bruit_console::version(),
+    arg_required_else_help = true,
+    help_template = help_template::<Verb>(&GROUPS)
+)]
 struct BruitArgs {
     #[command(subcommand)]
     verb: Verb,
@@ -59,6 +65,8 @@ enum Verb {
     Explain(explain::ExplainArgs),
     /// Show the state of a server: memory, filters, requests, disk
     Stats(stats::StatsArgs),
+    /// Ask a server whether it is healthy and accepts reports
+    Ready(ready::ReadyArgs),
     /// Show the state of a server's exchange with its peers
     Peers(peers::PeersArgs),
     /// Manage a server's identity key and realm
@@ -93,7 +101,7 @@ enum Verb {
 const GROUPS: [Group; 5] = [
     ("Server", &["serve", "milter", "replica", "store"]),
     ("Mail", &["check", "report", "revoke", "spool", "watch", "learn", "count", "explain", "sign"]),
-    ("Administration", &["stats", "peers", "accounts", "whitelist", "keys"]),
+    ("Administration", &["stats", "ready", "peers", "accounts", "whitelist", "keys"]),
     ("Filters", &["filter", "plan"]),
     ("Shell", &["completions", "man", "help"]),
 ];
@@ -128,6 +136,7 @@ fn run(arguments: BruitArgs) -> Result<ExitCode, Failure> {
         Verb::Learn(arguments) => learn::run(&arguments, output),
         Verb::Explain(arguments) => explain::run(&arguments, output),
         Verb::Stats(arguments) => stats::run(&arguments, output).map(|()| ExitCode::SUCCESS),
+        Verb::Ready(arguments) => ready::run(&arguments, output),
         Verb::Peers(arguments) => peers::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Keys(arguments) => keys::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Accounts(arguments) => accounts::run(&arguments, output),

@@ -59,7 +59,8 @@ fn print(stats: &Stats, output: &mut impl Write) -> io::Result<()> {
 }
 
 /// Prints a condition: `severe: book_full (listed signatures) since 2024-10-09 17:05:00: …`.
-fn print_condition(condition: &Condition, output: &mut impl Write) -> io::Result<()> {
+/// Prints a condition of a server's health on one line.
+pub(crate) fn print_condition(condition: &Condition, output: &mut impl Write) -> io::Result<()> {
     let [severity, state, subject, text] =
         [&condition.severity, &condition.state, &condition.subject, &condition.text].map(|text| printable(text));
     let subject = if subject.is_empty() { String::new() } else { format!(" ({subject})") };

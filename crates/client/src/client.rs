@@ -5,7 +5,7 @@ use std::time::Duration;
 use bruit_protocols::http::{
     AccountEntry, AccountName, AccountPage, AccountPatch, Checked, Claimed, ClockAccepted, Counted, Done, Explained,
     IDEMPOTENCY_BYTES_MAX, IDEMPOTENCY_FIELD, JSON, LearnAnswer, NewAccount, PROBLEM_JSON, PeerName, Peers, Problem,
-    REPORTER_BYTES_MAX, REPORTER_FIELD, Stats, Subject, Whitelist, WhitelistEntry,
+    REPORTER_BYTES_MAX, REPORTER_FIELD, Ready, Stats, Subject, Whitelist, WhitelistEntry,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -170,6 +170,20 @@ impl Client {
     /// Returns [`ClientError`] if there is no valid response.
     pub fn stats(&self) -> Result<Stats, ClientError> {
         self.get("/v1/stats")
+    }
+
+    /// Returns the conditions of a server that accepts reports. A server in a severe state refuses.
+    ///
+    /// # Errors
+    /// Returns [`ClientError`] if the server accepts no reports, or if there is no valid response.
+    pub fn ready(&self) -> Result<Ready, ClientError> {
+        let request = self.request(Method::GET, "/v1/ready", ()).map_err(|cause| self.malformed(cause))?;
+        let body = self.body(self.agent.run(request))?;
+        // A healthy server has nothing to say.
+        if body.is_empty() {
+            return Ok(Ready::default());
+        }
+        serde_json::from_slice(&body).map_err(|cause| self.malformed(cause))
     }
 
     /// Returns the server's peers and the state of each exchange.

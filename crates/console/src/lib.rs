@@ -14,5 +14,7 @@ pub mod program;
 pub mod progress;
 pub mod quantity;
 pub mod terminal;
+mod version;
 
 pub use failure::Failure;
+pub use version::version;

@@ -21,7 +21,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// Run the simulation study, and analyse captures and mail
 #[derive(Debug, Parser)]
-#[command(name = "bruit-lab", version, arg_required_else_help = true)]
+#[command(name = "bruit-lab", version = bruit_console::version(), arg_required_else_help = true)]
 struct LabArgs {
     #[command(subcommand)]
     verb: Verb,
