@@ -1,12 +1,13 @@
 //! The project's chores, as `cargo xtask …`.
 //!
 //! `test` installs the required tools and runs every check that a change must pass, both locally and in continuous
-//! integration. The other chores are the benchmarks, the endurance run, and those stages of `test` that are often run
-//! alone.
+//! integration. The other chores are the benchmarks, the endurance run, the packages, and those stages of `test`
+//! that are often run alone.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line program")]
 
 mod bench;
 mod command;
+mod dist;
 mod endurance;
 mod fuzz;
 mod layers;
@@ -35,6 +36,8 @@ enum Chore {
     Licences,
     /// Build and run the fuzz targets.
     Fuzz(fuzz::Options),
+    /// Make what is published: static programs, archive, Debian packages, container image, lists of crates, checksums.
+    Dist(dist::Options),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +58,7 @@ fn run(chore: Chore) -> Result<()> {
         Chore::Layers => layers::run(),
         Chore::Licences => licences::run(),
         Chore::Fuzz(options) => fuzz::run(&options),
+        Chore::Dist(options) => dist::run(&options),
     }
 }
 

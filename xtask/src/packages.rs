@@ -122,6 +122,33 @@ const PACKAGES: &[Package] = &[
         stage: Stage::Nextest,
         reason: "its Razor2 and Pyzor plugins test our server",
     },
+    Package {
+        name: "musl-tools",
+        program: "musl-gcc",
+        stage: Stage::Packages,
+        reason: "compiles the C code in the static programs",
+    },
+    Package {
+        name: "dpkg-dev",
+        program: "dpkg-buildpackage",
+        stage: Stage::Packages,
+        reason: "makes the Debian packages",
+    },
+    Package { name: "debhelper", program: "dh", stage: Stage::Packages, reason: "makes the Debian packages" },
+    Package { name: "lintian", program: "lintian", stage: Stage::Packages, reason: "checks the Debian packages" },
+    Package {
+        name: "mmdebstrap",
+        program: "mmdebstrap",
+        stage: Stage::Packages,
+        reason: "makes a minimal system in which the packages are installed",
+    },
+    Package {
+        name: "buildah",
+        program: "buildah",
+        stage: Stage::Packages,
+        reason: "makes the container image, and runs it",
+    },
+    Package { name: "systemd", program: "systemd-analyze", stage: Stage::Packages, reason: "checks the units" },
 ];
 
 /// Debian packages that exclude one of [`PACKAGES`]. Each is unpacked into a folder of the target directory.
@@ -138,6 +165,16 @@ const TOOLS: &[Tool] = &[
     Tool { subcommand: "clippy", stage: Stage::Clippy, install: &["rustup", "component", "add", "clippy"] },
     Tool { subcommand: "clippy", stage: Stage::Fuzz, install: &["rustup", "component", "add", "clippy"] },
     Tool { subcommand: "nextest", stage: Stage::Nextest, install: &["cargo", "install", "--locked", "cargo-nextest"] },
+    Tool {
+        subcommand: "auditable",
+        stage: Stage::Packages,
+        install: &["cargo", "install", "--locked", "cargo-auditable"],
+    },
+    Tool {
+        subcommand: "cyclonedx",
+        stage: Stage::Packages,
+        install: &["cargo", "install", "--locked", "cargo-cyclonedx"],
+    },
 ];
 
 /// Python modules that stages load, each from its own folder in the target directory.

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 
 use crate::command::{cargo, incremental_cargo, run as run_command};
-use crate::{fuzz, layers, licences, packages};
+use crate::{dist, fuzz, layers, licences, packages};
 
 /// The stages of `--quick`.
 const QUICK: &[Stage] = &[Stage::Fmt, Stage::Clippy, Stage::Layers, Stage::Nextest];
@@ -50,6 +50,8 @@ pub(crate) enum Stage {
     Doc,
     /// Run the fuzz targets.
     Fuzz,
+    /// Build the packages, install them in a minimal system, and use them.
+    Packages,
 }
 
 impl Stage {
@@ -68,6 +70,7 @@ impl Stage {
             Self::Doctest => run_command(&mut cargo(&["test", "--doc", "--workspace"])),
             Self::Doc => run_command(cargo(&["doc", "--no-deps", "--workspace"]).env("RUSTDOCFLAGS", "-D warnings")),
             Self::Fuzz => fuzz::run(&fuzz::Options::all(options.fuzz_seconds)),
+            Self::Packages => dist::check(),
         }
     }
 }

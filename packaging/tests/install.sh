@@ -1,0 +1,110 @@
+# Installs a package in a minimal Debian system, uses it, upgrades it, removes it and purges it.
+#
+#   sh -eu install.sh SYSTEM OLD.deb NEW.deb
+#
+# SYSTEM is a folder for the minimal system. `cargo xtask test --only packages` calls this script as root.
+
+system=$1 old=$2 new=$3
+repository=$(cd "$(dirname "$0")/../.." && pwd)
+
+say() { echo "--- $*"; }
+fail() { echo "FAILED: $*" >&2; exit 1; }
+inside() { chroot "$system" env PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive "$@"; }
+
+# Becomes a command inside, run as the service's user and, as in the unit's sandbox, without privileges and with nothing
+# writable but the state directory. What needs systemd as the first process is not imitated.
+as_service() {
+    exec unshare --mount sh -euc '
+        mount --bind "$0" "$0"
+        mount --bind "$0/var/lib/bruit" "$0/var/lib/bruit"
+        mount -o remount,bind,ro "$0"
+        exec chroot "$0" setpriv --reuid bruit --regid bruit --clear-groups --no-new-privs --bounding-set=-all "$@"
+    ' "$system" "$@"
+}
+
+start() {
+    # What the unit starts, with its state directory.
+    words=$(sed -n 's|^ExecStart=||p' "$system/lib/systemd/system/bruit.service" | sed 's|%S|/var/lib|')
+    # shellcheck disable=SC2086
+    as_service $words > "$system/log" 2>&1 &
+    server=$!
+    for _ in $(seq 300); do
+        if inside bruit stats --token-file /var/lib/bruit/admin.token > /dev/null 2>&1; then return; fi
+        sleep 0.1
+    done
+    cat "$system/log" >&2
+    fail "the server does not answer"
+}
+
+stop() {
+    kill "$server"
+    wait "$server" || fail "the server stopped with an error: $(cat "$system/log")"
+}
+
+# All of it happens in a network of its own, in which nothing else listens.
+if [ "${IN_NETWORK:-}" != yes ]; then
+    rm -rf "$system"
+    say "make a minimal system"
+    mmdebstrap --quiet --variant=minbase --include=systemd,procps,pyzor bookworm "$system"
+    IN_NETWORK=yes exec unshare --net sh -eu "$0" "$@"
+fi
+ip link set lo up
+trap 'kill "${server:-}" 2> /dev/null || true' EXIT
+cp "$old" "$system/old.deb"
+cp "$new" "$system/new.deb"
+cp "$repository/testdata/razor/text.eml" "$system/mail"
+
+say "install"
+inside dpkg --install /old.deb
+inside id bruit
+inside bruit --version
+install -d -m 700 -o "$(inside id -u bruit)" -g "$(inside id -g bruit)" "$system/var/lib/bruit"
+chgrp "$(inside id -g bruit)" "$system/etc/bruit/bruit.toml"
+
+say "every installed file is in docs/operators/install.md"
+inside dpkg --listfiles bruit | while read -r path; do
+    [ -d "$system$path" ] && [ ! -L "$system$path" ] && continue
+    case $path in
+        /usr/share/man/man1/*) path=/usr/share/man/man1/ ;;
+        /usr/share/doc/bruit/*) path=/usr/share/doc/bruit/ ;;
+    esac
+    grep -qF "$path" "$repository/docs/operators/install.md" || fail "docs/operators/install.md does not mention $path"
+done
+
+say "the units are valid"
+systemd-analyze verify --root="$system" --man=no bruit.service bruit-milter.service
+
+say "a stock client uses the server"
+start
+inside sh -c 'mkdir -p /root/.pyzor && echo 127.0.0.1:24441 > /root/.pyzor/servers'
+inside sh -c 'pyzor check < /mail' && fail "an unknown message is known"
+inside sh -c 'pyzor report < /mail'
+inside sh -c 'pyzor check < /mail' || fail "a reported message is not known"
+inside bruit ready
+stop
+
+say "an upgrade keeps data and configuration"
+echo '# changed by the operator' >> "$system/etc/bruit/bruit.toml"
+inside dpkg --install /new.deb
+grep -q 'changed by the operator' "$system/etc/bruit/bruit.toml" || fail "the upgrade overwrote the configuration"
+start
+inside sh -c 'pyzor check < /mail' || fail "the upgrade lost a report"
+stop
+
+say "reconfigure"
+inside dpkg-reconfigure bruit
+inside bruit serve --check-config --config /etc/bruit/bruit.toml
+
+say "remove"
+inside dpkg --remove bruit
+[ ! -e "$system/usr/bin/bruit" ] || fail "the program is still there"
+[ -e "$system/etc/bruit/bruit.toml" ] || fail "removing deleted the configuration"
+[ -e "$system/var/lib/bruit/admin.token" ] || fail "removing deleted data"
+
+say "purge"
+inside dpkg --purge bruit
+[ ! -e "$system/etc/bruit" ] || fail "purging kept the configuration"
+[ -e "$system/var/lib/bruit/admin.token" ] || fail "purging deleted data, which install.md says it keeps"
+
+rm -rf "$system"
+say "the package can be installed, used, upgraded, removed and purged"

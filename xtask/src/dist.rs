@@ -1,0 +1,141 @@
+//! `cargo xtask dist`: builds what is published for the last commit.
+//!
+//! Everything is made from a copy of the committed sources, with times taken from the commit and without paths of this
+//! machine, so that two runs give the same bytes.
+
+mod archives;
+mod build;
+mod check;
+mod roots;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::command::{self, program, root};
+use crate::packages;
+use crate::test::Stage;
+
+pub(crate) use check::check;
+
+/// The published programs, and the packages that contain them.
+pub(crate) const PROGRAMS: [&str; 2] = ["bruit", "bruit-lab"];
+
+/// The arguments of `cargo xtask dist`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Folder for the result [default: dist in cargo's target directory]
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Build quickly, with little optimisation, to test the packages.
+    #[arg(long)]
+    quick: bool,
+}
+
+/// What is published: its version, its sources and its folders.
+pub(crate) struct Release {
+    /// The version in the workspace's manifest.
+    pub(crate) version: String,
+    /// The commit, as a full hash.
+    commit: String,
+    /// The time of the commit, in seconds since 1970. Every file gets this time.
+    time: String,
+    /// A copy of the committed sources.
+    source: PathBuf,
+    /// Intermediate files.
+    work: PathBuf,
+    /// The finished files.
+    pub(crate) out: PathBuf,
+    /// Rust's name of the system that the programs run on.
+    target: &'static str,
+    is_quick: bool,
+}
+
+/// Builds everything, and prints where it is.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    packages::provide(&[Stage::Packages]).context("set-up failed")?;
+    let release = make(options.out.clone(), options.quick)?;
+    println!("\n{} is in {}:", release.name(), release.out.display());
+    command::run(program("cat", &["SHA256SUMS"]).current_dir(&release.out))
+}
+
+/// Builds everything in `out`, which is emptied first.
+pub(crate) fn make(out: Option<PathBuf>, is_quick: bool) -> Result<Release> {
+    let release = Release::prepare(out, is_quick)?;
+    build::programs(&release)?;
+    roots::lay_out(&release)?;
+    archives::make(&release)?;
+    Ok(release)
+}
+
+impl Release {
+    /// Copies the committed sources, and empties the folders.
+    fn prepare(out: Option<PathBuf>, is_quick: bool) -> Result<Self> {
+        let work = command::target_directory()?.join("dist-work");
+        let source = work.join("source");
+        let out = match out {
+            Some(out) => std::path::absolute(out)?,
+            None => command::target_directory()?.join("dist"),
+        };
+        for folder in [&source, &out, &work.join("roots"), &work.join("debian")] {
+            if folder.exists() {
+                fs::remove_dir_all(folder).with_context(|| format!("failed to empty {}", folder.display()))?;
+            }
+        }
+        fs::create_dir_all(&source)?;
+        fs::create_dir_all(&out)?;
+        let archive = work.join("source.tar");
+        command::run(program("git", &["archive", "HEAD", "--output"]).arg(&archive))?;
+        // The times of the sources must be those of the extraction (-m), or cargo could take older artifacts for current.
+        command::run(program("tar", &["-xmf"]).arg(&archive).arg("-C").arg(&source))?;
+        let release = Self {
+            version: version()?,
+            commit: git(&["rev-parse", "HEAD"])?,
+            time: git(&["log", "-1", "--format=%ct"])?,
+            source,
+            work,
+            out,
+            target: build::target(is_quick)?,
+            is_quick,
+        };
+        Ok(release)
+    }
+
+    /// Returns the name of the release, which is also the name of the folder in the archive.
+    fn name(&self) -> String {
+        format!("bruit-{}-x86_64-linux", self.version)
+    }
+
+    /// Returns the folder that holds the files of a package as they are installed.
+    fn root_of(&self, package: &str) -> PathBuf {
+        self.work.join("roots").join(package)
+    }
+
+    /// Returns the path of a built program.
+    fn built(&self, name: &str) -> PathBuf {
+        self.work.join("build").join(self.target).join("release").join(name)
+    }
+
+    /// Returns a command that starts in `folder` and takes the time of the commit for the current time.
+    fn program(&self, folder: &Path, name: &str, arguments: &[&str]) -> std::process::Command {
+        let mut command = program(name, arguments);
+        command.current_dir(folder).env("SOURCE_DATE_EPOCH", &self.time);
+        command
+    }
+}
+
+/// Returns the version in the workspace's manifest.
+fn version() -> Result<String> {
+    let metadata = command::metadata(&["--no-deps"])?;
+    let package = command::entries(&metadata, "packages").find(|package| package["name"] == "bruit");
+    Ok(command::text(package.context("the workspace has no package bruit")?, "version")?.to_owned())
+}
+
+/// Returns what a git command prints, without the end of the line.
+fn git(arguments: &[&str]) -> Result<String> {
+    let output = command::read(&mut program("git", arguments)).with_context(|| {
+        format!("git {} failed in {}; packages are made from a git checkout", arguments.join(" "), root().display())
+    })?;
+    Ok(String::from_utf8(output)?.trim().to_owned())
+}

@@ -1,0 +1,43 @@
+//! The stage `packages`: makes the packages, and lives through their life in a minimal Debian system.
+
+use std::fs;
+
+use anyhow::Result;
+
+use super::{PROGRAMS, Release, archives};
+use crate::command::{self, program, run};
+
+/// The units, as they are in the sources.
+const UNITS: [&str; 2] = ["packaging/systemd/bruit.service", "packaging/systemd/bruit-milter.service"];
+
+/// The worst exposure that `systemd-analyze security` may find in a unit, in tenths; 100 is the worst there is.
+const EXPOSURE: &str = "15";
+
+/// Makes all packages quickly, checks them, and runs them.
+pub(crate) fn check() -> Result<()> {
+    let release = super::make(Some(command::target_directory()?.join("dist-quick")), true)?;
+    let before = release.work.join("before");
+    fs::create_dir_all(&before)?;
+    let [old, new] = ["0", "1"].map(|revision| format!("{}-{revision}", release.version));
+    archives::make_debian_packages(&release, &old, &before)?;
+    for name in PROGRAMS {
+        let package = release.out.join(format!("{name}_{new}_amd64.deb"));
+        run(program("lintian", &["--fail-on", "error", "--allow-root"]).arg(package))?;
+    }
+    for unit in UNITS {
+        run(&mut program(
+            "systemd-analyze",
+            &["security", "--offline=true", "--no-pager", "--threshold", EXPOSURE, unit],
+        ))?;
+    }
+    let mut install = program("sh", &["-eu", "packaging/tests/install.sh"]);
+    install.arg(release.work.join("system")).arg(before.join(format!("bruit_{old}_amd64.deb")));
+    run(install.arg(release.out.join(format!("bruit_{new}_amd64.deb"))))?;
+    run_container(&release)
+}
+
+/// Runs the container image.
+fn run_container(release: &Release) -> Result<()> {
+    let mut container = program("sh", &["-eu", "packaging/tests/container.sh"]);
+    run(container.arg(archives::image_of(release)).arg(release.root_of("bruit").join("usr/bin/bruit")))
+}
