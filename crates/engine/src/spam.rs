@@ -141,10 +141,9 @@ impl SpamBook {
         self.rebuilt.listed.iter_mut().for_each(|ring| ring.insert(fingerprint));
     }
 
-    /// Revokes a signature, effective at once.
+    /// Revokes a signature, effective at once. Rings that are built again are the caller's concern.
     pub(crate) fn revoke(&mut self, fingerprint: &Fingerprint) {
         self.revoked.insert(fingerprint);
-        self.rebuilt.revoked.iter_mut().for_each(|ring| ring.insert(fingerprint));
         self.reinstated.remove(fingerprint);
     }
 

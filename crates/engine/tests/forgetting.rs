@@ -44,7 +44,11 @@ fn cluster(numbers: &[u8]) -> Vec<Node> {
 
 impl Node {
     fn claim(&mut self, claim: Claim, signature: u32) {
-        let by = by(self.engine.now(), Standing::Own, 1);
+        self.claim_by(1, claim, signature);
+    }
+
+    fn claim_by(&mut self, user: u64, claim: Claim, signature: u32) {
+        let by = by(self.engine.now(), Standing::Own, user);
         let event = Event::Claim { by, claim, flag: 0, fingerprints: vec![fingerprint(signature)] };
         assert!(matches!(self.engine.apply(&event), Outcome::Claimed { refused: 0, .. }));
     }
@@ -452,4 +456,50 @@ fn a_claim_may_arrive_after_the_listing_that_it_supports_was_read() {
     votes.iter().for_each(|segment| assert!(matches!(nodes[0].receive(segment), Outcome::Taken { .. })));
     nodes[0].finish();
     assert_eq!(nodes[0].knowledge(1).0, Kind::Spam);
+}
+
+/// A report of a revoked signature renews the revocation instead of listing the signature.
+#[test]
+fn what_only_the_forgotten_node_revoked_is_listed_by_the_reports_of_others() {
+    let mut nodes = cluster(&[0, 1, BAD]);
+    nodes[2].claim(Claim::Revoke, 1);
+    nodes[2].claim(Claim::Revoke, 2);
+    exchange(&mut nodes);
+    nodes[0].claim_by(2, Claim::Report, 1);
+    nodes[0].claim_by(2, Claim::Report, 2);
+    nodes[1].claim_by(3, Claim::Revoke, 2);
+    exchange(&mut nodes);
+    assert_eq!([1, 2].map(|signature| nodes[0].knowledge(signature).0), [Kind::Ham, Kind::Ham]);
+    assert_eq!(nodes[0].forget(BAD, true), Outcome::Done);
+    exchange(&mut nodes[..2]);
+    for node in &mut nodes[..2] {
+        node.finish();
+        assert_eq!(node.knowledge(1).0, Kind::Spam);
+        assert!(node.engine.spam().entry(&fingerprint(2)).is_revoked(), "another node's user revoked it, too");
+    }
+}
+
+/// The books in use still have the revocations, until the new ones are complete.
+#[test]
+fn what_the_forgotten_node_revoked_may_be_reported_meanwhile() {
+    let mut nodes = cluster(&[0, 1, BAD]);
+    fill(&mut nodes);
+    (5_000..5_200).for_each(|signature| nodes[2].claim(Claim::Revoke, signature));
+    exchange(&mut nodes);
+    assert_eq!(nodes[0].forget(BAD, true), Outcome::Done);
+    let mut end = 5_000;
+    loop {
+        nodes[0].claim_by(2, Claim::Report, end);
+        end += 1;
+        if end % 3 == 0 {
+            nodes[0].seal();
+        }
+        if !nodes[0].step() {
+            break;
+        }
+    }
+    assert!((5_020..5_200).contains(&end), "{end}");
+    for signature in 5_000..end {
+        assert_eq!(nodes[0].knowledge(signature).0, Kind::Spam, "{signature}");
+    }
 }

@@ -262,6 +262,8 @@ impl Engine {
     /// Revokes a signature. `entry` is its state in the book.
     fn revoke(&mut self, fingerprint: &Fingerprint, entry: &Entry, by: &By, made: ClaimSite) {
         self.spam.revoke(fingerprint);
+        // The renewal of a revocation by a forgotten server ends with that.
+        self.join_shadow(Book::Revoked, self.spam.epoch(), &[*fingerprint]);
         if !entry.revoked.contains(0) {
             self.export_signature(Book::Revoked, fingerprint);
             self.charge_claim(by, Book::Revoked, made);

@@ -173,8 +173,13 @@ impl Engine {
     /// Returns true if a generation of a book has begun on this server and has not ended.
     #[must_use]
     pub fn is_live(&self, book: Book, generation: u64) -> bool {
-        let current = self.current_generation(book);
-        generation <= current && generation + LIVE_GENERATIONS > current
+        generation <= self.current_generation(book) && !self.is_over(book, generation)
+    }
+
+    /// Returns true if a generation of a book has ended on this server.
+    #[must_use]
+    pub fn is_over(&self, book: Book, generation: u64) -> bool {
+        generation.saturating_add(LIVE_GENERATIONS) <= self.current_generation(book)
     }
 
     fn current_generation(&self, book: Book) -> u64 {
@@ -302,9 +307,9 @@ impl Engine {
     fn apply_vote(&mut self, chain: &Chain, vote: &ClaimEntry) -> u32 {
         let by = By { now: self.now, reporter: vote.reporter };
         let made = if chain.generation == self.spam.epoch() { ClaimSite::Node } else { ClaimSite::NodeEarlier };
+        self.note_support(vote, chain.generation);
         let mut refused = 0;
         for (fingerprint, is_counted) in &vote.signatures {
-            self.note_support(vote.claim, chain.generation, fingerprint);
             if *is_counted {
                 self.spam.count_of(&chain.origin, chain.generation, vote.claim, vote.flag, fingerprint);
             }
@@ -487,9 +492,9 @@ impl Engine {
             return;
         }
         let generation = self.spam.epoch();
-        signatures.iter().for_each(|(one, _)| self.note_support(claim, generation, one));
         let vote = ClaimEntry { reporter: by.reporter, claim, flag, signatures };
-        self.exchange.export(Book::Votes, self.spam.epoch(), |out| put_vote(out, &vote));
+        self.note_support(&vote, generation);
+        self.exchange.export(Book::Votes, generation, |out| put_vote(out, &vote));
     }
 
     /// Exports recipients, and also a level if the count reached a new one. `before` is the earlier count on this

@@ -10,7 +10,8 @@
 //! 3. *Sets*: listings and revocations of all others, and our own, are joined again. Other nodes may have listed a
 //!    signature only because of the forgotten server's claims, so tainted signatures must also be supported. A server does
 //!    not list a signature again that is listed already, so supported signatures stay in the generations of the claims
-//!    that support them. Then older generations are copied.
+//!    that support them. A report that did not list a signature only because the forgotten server had revoked it lists
+//!    it now. Then older generations are copied.
 //! 4. *Recipients*: the recipients of all other nodes are counted again.
 //!
 //! Listings and revocations are built again from the oldest generation to which the forgotten server contributed, and
@@ -31,7 +32,7 @@ use crate::generations::LIVE_GENERATIONS;
 use crate::memory::failed_allocation;
 use crate::spam::claim_key;
 use crate::time::Time;
-use crate::trust::Claim;
+use crate::trust::{Claim, Standing};
 
 /// Number of lanes of a ring. Remembered signatures are spread over all lanes, by generation.
 const LANES: u64 = LIVE_GENERATIONS + 1;
@@ -88,8 +89,12 @@ pub struct Rereading {
 impl Remembered {
     /// Returns true if a set may contain a signature.
     fn admits(&self, claim: Claim, fingerprint: &Fingerprint) -> bool {
-        let key = claim_key(claim, 0, fingerprint);
-        self.tainted.check(&key).is_empty() || !self.supported.check(&key).is_empty()
+        !self.is_tainted(claim, fingerprint) || !self.supported.check(&claim_key(claim, 0, fingerprint)).is_empty()
+    }
+
+    /// Returns true if a forgotten server listed, revoked or claimed a signature.
+    fn is_tainted(&self, claim: Claim, fingerprint: &Fingerprint) -> bool {
+        !self.tainted.check(&claim_key(claim, 0, fingerprint)).is_empty()
     }
 }
 
@@ -231,8 +236,8 @@ impl Engine {
             (Stage::Tainted, entries) => self.taint(chain, entries),
             (Stage::Claims, Entries::Votes(votes)) => {
                 for vote in votes {
+                    self.note_support(vote, chain.generation);
                     for (fingerprint, is_counted) in &vote.signatures {
-                        self.note_support(vote.claim, chain.generation, fingerprint);
                         if *is_counted && self.shares_ring(chain) {
                             self.spam.recount(chain.generation, vote.claim, vote.flag, fingerprint);
                         }
@@ -240,7 +245,9 @@ impl Engine {
                 }
             }
             (Stage::Sets, Entries::Set(set)) => self.join_shadow(chain.book, chain.generation, set),
-            (Stage::Sets, Entries::Votes(votes)) => self.rejoin_votes(chain.generation, votes),
+            (Stage::Sets, Entries::Votes(votes)) => {
+                votes.iter().for_each(|vote| self.rejoin_vote(vote, chain.generation));
+            }
             (Stage::Recipients, Entries::Recipients(recipients)) => {
                 for (fingerprint, amount) in recipients {
                     self.recount_recipients(chain.generation, fingerprint, *amount);
@@ -269,24 +276,43 @@ impl Engine {
         }
     }
 
-    /// Remembers that a server other than the forgotten ones accepted a claim.
-    pub(super) fn note_support(&mut self, claim: Claim, generation: u64, fingerprint: &Fingerprint) {
-        if let Some(remembered) = self.rebuild.as_mut().and_then(|rebuild| rebuild.remembered.as_mut()) {
-            remember(&mut remembered.supported, claim, generation, fingerprint);
-            self.rejoin_supported(claim, generation, fingerprint);
+    /// Remembers that a server other than the forgotten ones accepted claims.
+    pub(super) fn note_support(&mut self, vote: &ClaimEntry, generation: u64) {
+        let Some(remembered) = self.rebuild.as_mut().and_then(|rebuild| rebuild.remembered.as_mut()) else { return };
+        for (fingerprint, _) in &vote.signatures {
+            remember(&mut remembered.supported, vote.claim, generation, fingerprint);
+        }
+        self.rejoin_vote(vote, generation);
+    }
+
+    /// Keeps what claims at another server support.
+    fn rejoin_vote(&mut self, vote: &ClaimEntry, generation: u64) {
+        for (fingerprint, _) in &vote.signatures {
+            if self.is_in_use(vote.claim, generation, fingerprint) || self.is_free(vote, fingerprint) {
+                self.spam.rejoin(set_of(vote.claim), generation, &[*fingerprint]);
+            }
         }
     }
 
-    /// Keeps what a claim at another server supports, if the set in use contains it in the claim's generation: that
-    /// server did not list a signature again that the forgotten one had listed, and its listing may have been read before
-    /// its claim.
-    fn rejoin_supported(&mut self, claim: Claim, generation: u64, fingerprint: &Fingerprint) {
-        let Some(remembered) = self.rebuild.as_ref().and_then(|rebuild| rebuild.remembered.as_ref()) else { return };
-        let is_tainted = !remembered.tainted.check(&claim_key(claim, 0, fingerprint)).is_empty();
-        let book = set_of(claim);
-        if is_tainted && self.spam.is_in_set(book, generation, fingerprint) {
-            self.spam.rejoin(book, generation, &[*fingerprint]);
-        }
+    /// Returns true if the set in use contains a tainted signature in the generation of a claim that supports it: the
+    /// server that made the claim did not list the signature again that the forgotten one had listed, and its listing may
+    /// have been read before its claim.
+    fn is_in_use(&self, claim: Claim, generation: u64, fingerprint: &Fingerprint) -> bool {
+        let Some(remembered) = self.rebuild.as_ref().and_then(|rebuild| rebuild.remembered.as_ref()) else {
+            return false;
+        };
+        remembered.is_tainted(claim, fingerprint) && self.spam.is_in_set(set_of(claim), generation, fingerprint)
+    }
+
+    /// Returns true if a report would have listed a signature if a forgotten server had not revoked it. If the policy
+    /// demands several own reporters, the log does not show whether there were enough.
+    fn is_free(&self, vote: &ClaimEntry, fingerprint: &Fingerprint) -> bool {
+        let Some(remembered) = self.rebuild.as_ref().and_then(|rebuild| rebuild.remembered.as_ref()) else {
+            return false;
+        };
+        let is_own_report = vote.claim == Claim::Report && vote.reporter.standing == Standing::Own;
+        let lists = is_own_report && self.trust.policy().own_reports_needed <= 1;
+        lists && !remembered.admits(Claim::Revoke, fingerprint)
     }
 
     /// Joins a set with the rings that are built again, except for signatures that only forgotten servers support.
@@ -295,12 +321,6 @@ impl Engine {
         let admitted: Vec<Fingerprint> =
             set.iter().filter(|one| remembered.admits(claim_of(book), one)).copied().collect();
         self.spam.rejoin(book, generation, &admitted);
-    }
-
-    fn rejoin_votes(&mut self, generation: u64, votes: &[ClaimEntry]) {
-        for vote in votes {
-            vote.signatures.iter().for_each(|(one, _)| self.rejoin_supported(vote.claim, generation, one));
-        }
     }
 
     fn recount_recipients(&mut self, generation: u64, fingerprint: &Fingerprint, amount: u32) {
@@ -361,9 +381,7 @@ impl Engine {
         // Our own claims that are not in a segment yet.
         for ((_, generation), entries) in self.exchange.waiting() {
             let Entries::Votes(votes) = entries else { continue };
-            for vote in &votes {
-                vote.signatures.iter().for_each(|(one, _)| self.note_support(vote.claim, generation, one));
-            }
+            votes.iter().for_each(|vote| self.note_support(vote, generation));
         }
     }
 
@@ -376,7 +394,7 @@ impl Engine {
         for ((book, generation), entries) in self.exchange.waiting() {
             match entries {
                 Entries::Set(set) => self.join_shadow(book, generation, &set),
-                Entries::Votes(votes) => self.rejoin_votes(generation, &votes),
+                Entries::Votes(votes) => votes.iter().for_each(|vote| self.rejoin_vote(vote, generation)),
                 Entries::Levels(_) | Entries::Recipients(_) | Entries::Texts(_) => {}
             }
         }
