@@ -17,6 +17,7 @@ use bruit_engine::realm::RealmId;
 use bruit_engine::{Engine, Outcome, Refusal};
 
 use super::export::{Export, next_segment};
+use super::receiver::OwnChains;
 use super::{Moment, next_incarnation, start_of_export};
 use crate::describe;
 use crate::keys::NodeKey;
@@ -61,7 +62,7 @@ pub struct Surroundings<'a> {
     pub is_cluster: bool,
     /// True if there are peers, a broker, or a folder to publish in.
     pub is_wanted: bool,
-    /// True if there are other nodes, and none of them has been reached since the start.
+    /// True if segments of ours may be lost: see [`awaits_cluster`].
     pub awaits_cluster: bool,
     /// The journal's sequence up to which events are on disk.
     pub durable: u64,
@@ -138,13 +139,21 @@ pub struct Exporter {
     tried: Option<Duration>,
 }
 
-/// Returns true if there are links to nodes, and none of them has been answered yet. `links` are, for each link, its
-/// server's relation, or `None` for a broker, and whether it has been answered.
+/// Returns true if segments of ours may be lost: a source has segments that we lack, or there are other nodes and none of
+/// them has been reached since the start. `links` are, for each link, its server's relation, or `None` for a broker, and
+/// what its heads say about our own chains.
 #[must_use]
-pub fn awaits_cluster(links: impl IntoIterator<Item = (Option<Relation>, bool)>) -> bool {
-    let is_node = |(relation, _): &(Option<Relation>, bool)| *relation != Some(Relation::Peer);
-    let mut nodes = links.into_iter().filter(is_node).peekable();
-    nodes.peek().is_some() && nodes.all(|(_, is_answered)| !is_answered)
+pub fn awaits_cluster(links: impl IntoIterator<Item = (Option<Relation>, OwnChains)>) -> bool {
+    let (mut has_nodes, mut is_known) = (false, false);
+    for (relation, own) in links {
+        if own == OwnChains::Lost {
+            return true;
+        }
+        if relation != Some(Relation::Peer) {
+            (has_nodes, is_known) = (true, is_known || own == OwnChains::Complete);
+        }
+    }
+    has_nodes && !is_known
 }
 
 impl Exporter {

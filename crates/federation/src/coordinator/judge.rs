@@ -29,6 +29,9 @@ pub trait Frontiers {
     /// has not expired.
     fn is_live(&self, book: Book, generation: u64) -> bool;
 
+    /// Returns true if a generation has expired on the receiver.
+    fn is_over(&self, book: Book, generation: u64) -> bool;
+
     /// Returns true if segments of an origin are forwarded: those of nodes, and our own.
     fn is_forwarded(&self, _origin: &Origin) -> bool {
         false
@@ -56,6 +59,10 @@ impl Frontiers for Engine {
 
     fn is_live(&self, book: Book, generation: u64) -> bool {
         Self::is_live(self, book, generation)
+    }
+
+    fn is_over(&self, book: Book, generation: u64) -> bool {
+        Self::is_over(self, book, generation)
     }
 
     fn is_forwarded(&self, origin: &Origin) -> bool {
@@ -302,8 +309,9 @@ pub fn is_early(heads: &Heads, frontiers: &impl Frontiers) -> bool {
 pub fn has_lost_segments(heads: &Heads, frontiers: &impl Frontiers) -> bool {
     let is_ahead = |(chain, head): (Chain, Frontier)| {
         let ours = frontiers.frontier(&chain);
-        let is_live = frontiers.is_live(chain.book, chain.generation);
-        is_live && (head.sequence > ours.sequence || drift(&head, &ours).is_some())
+        // Generations that have not begun here count, too: the books of an old disk are behind.
+        let is_over = frontiers.is_over(chain.book, chain.generation);
+        !is_over && (head.sequence > ours.sequence || drift(&head, &ours).is_some())
     };
     frontiers.own() == Some(heads.origin()) && heads.chains().any(is_ahead)
 }
@@ -321,8 +329,9 @@ mod tests {
     const REALM: RealmId = RealmId([3; 16]);
     const TIME: Time = Time(1_700_000_000);
     const LIVE: u64 = 10;
+    const CURRENT: u64 = 70;
 
-    /// A receiver's frontiers, with generations starting at [`LIVE`].
+    /// A receiver's frontiers, with generations from [`LIVE`] to [`CURRENT`].
     #[derive(Default)]
     struct Receiver {
         own: Option<Origin>,
@@ -339,7 +348,11 @@ mod tests {
         }
 
         fn is_live(&self, _book: Book, generation: u64) -> bool {
-            generation >= LIVE
+            (LIVE..=CURRENT).contains(&generation)
+        }
+
+        fn is_over(&self, _book: Book, generation: u64) -> bool {
+            generation < LIVE
         }
     }
 
@@ -543,6 +556,8 @@ mod tests {
         assert!(has_lost_segments(&said, &remembers(Frontier { hash: [99; 32], ..at(5) })), "its history was forked");
         assert!(!has_lost_segments(&said, &Receiver::default()), "another server's heads");
         assert!(!has_lost_segments(&heads(1, &[(Book::Listed, LIVE - 1, 5)]), &remembers(at(5))), "it has expired");
+        let later = heads(1, &[(Book::Listed, CURRENT + 1, 1)]);
+        assert!(has_lost_segments(&later, &remembers(at(5))), "the books of an old disk are behind");
         assert!(drifts(&said, &remembers(Frontier { hash: [99; 32], ..at(5) })).is_empty());
     }
 }

@@ -33,7 +33,7 @@ use crate::heads::{Heads, SignedHeads};
 use crate::transport::paths::digits;
 use crate::transport::{Offer, TransportError};
 use status::LatestOffer;
-pub use status::{LinkStatus, PeerView};
+pub use status::{LinkStatus, OwnChains, PeerView};
 
 /// Maximum time that a source may wait for news before it answers.
 pub const WAIT: Duration = Duration::from_secs(30);
@@ -202,6 +202,8 @@ pub struct Receiver {
     is_later: bool,
     /// True if part of the offer was refused and has no pause of its own.
     is_refused: bool,
+    /// What the present offer says about our own chains.
+    own: OwnChains,
     refusals: BTreeMap<[u8; 32], String>,
     round: Round,
     latest: LatestOffer,
@@ -231,6 +233,7 @@ impl Receiver {
             drifted: Vec::new(),
             is_later: false,
             is_refused: false,
+            own: OwnChains::Unknown,
             refusals: BTreeMap::new(),
             round: Round::default(),
             latest: LatestOffer::default(),
@@ -299,7 +302,7 @@ impl Receiver {
             rejected,
             ..Round::default()
         };
-        (self.is_later, self.is_refused) = (false, false);
+        (self.is_later, self.is_refused, self.own) = (false, false, OwnChains::Complete);
         self.refusals.clear();
         self.drifted.clear();
         self.latest.note(&self.heads, moment);
@@ -425,17 +428,28 @@ impl Receiver {
         let Some(pending) = self.pending.take() else { return };
         let outcomes = match (outcomes, &pending) {
             (Ok(outcomes), _) => outcomes,
-            // The next round tries again.
-            (Err(error), Pending::Incarnation) => {
-                return tracing::warn!(error, "failed to start a new incarnation");
-            }
+            (Err(error), Pending::Incarnation) => return self.note_incarnation(Err(error)),
             (Err(error), _) => return self.fail(LinkError::Submit(error), moment),
         };
         match pending {
             Pending::Segments(progress, batch) => self.note_batch(progress, batch, &outcomes),
             Pending::Repair(chain) => self.note_repair(chain, &outcomes),
-            Pending::Incarnation => note_incarnation(&outcomes),
+            Pending::Incarnation => self.note_incarnation(match outcomes.first() {
+                Some(Outcome::Refused(refusal)) => Err(refusal.to_string()),
+                _ => Ok(()),
+            }),
             other @ (Pending::Offer | Pending::Log(_)) => self.pending = Some(other),
+        }
+    }
+
+    /// Notes whether a new incarnation was started. If not, the next round tries again soon, and the exporter waits.
+    fn note_incarnation(&mut self, result: Result<(), String>) {
+        match result {
+            Ok(()) => tracing::warn!("peers hold segments we lost; starting a new incarnation"),
+            Err(error) => {
+                tracing::warn!(error, "failed to start a new incarnation");
+                (self.own, self.is_refused) = (OwnChains::Lost, true);
+            }
         }
     }
 
@@ -577,6 +591,7 @@ impl Receiver {
         self.status.trouble = rejected.map(|rejected| Trouble::Refused(format!("its heads: {rejected}")));
         self.status.is_up = true;
         self.status.heard = Some(moment.now);
+        self.status.own = self.own;
         self.status.agreed.extend(agreeing);
     }
 }
@@ -592,11 +607,4 @@ fn batches(log: &[u8], mut offset: u64, received: Vec<Received>) -> VecDeque<Bat
         (offset, rest) = (offset + length as u64, behind);
     }
     batches
-}
-
-fn note_incarnation(outcomes: &[Outcome]) {
-    match outcomes.first() {
-        Some(Outcome::Refused(refusal)) => tracing::warn!(error = %refusal, "failed to start a new incarnation"),
-        _ => tracing::warn!("peers hold segments we lost; starting a new incarnation"),
-    }
 }

@@ -227,6 +227,10 @@ impl Frontiers for ReplicaFile {
         is_live(&self.rings, book, generation)
     }
 
+    fn is_over(&self, book: Book, generation: u64) -> bool {
+        place_of(book).and_then(|index| self.rings.get(index)).is_none_or(|ring| ring.is_over(generation))
+    }
+
     fn has_digests(&self) -> bool {
         false
     }
@@ -241,8 +245,11 @@ impl PagedRing {
     }
 
     fn is_live(&self, generation: u64) -> bool {
-        let current = self.shape.epoch;
-        generation <= current && generation.saturating_add(LIVE_GENERATIONS) > current
+        generation <= self.shape.epoch && !self.is_over(generation)
+    }
+
+    fn is_over(&self, generation: u64) -> bool {
+        generation.saturating_add(LIVE_GENERATIONS) <= self.shape.epoch
     }
 
     /// Inserts signatures. Returns `None` if the generation is not live.

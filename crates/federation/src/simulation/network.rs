@@ -367,6 +367,11 @@ impl Network {
         self.lost.iter().copied().chain(replaced).filter(|origin| Some(origin.key) != forgotten).collect()
     }
 
+    /// Returns true if a node, forgotten or not, lost its disk or got an old copy of it.
+    pub(super) fn has_lost_disks(&self) -> bool {
+        !self.lost.is_empty() || self.nodes.iter().any(|node| node.replaced.is_some())
+    }
+
     /// Returns the nodes that are not forgotten.
     pub(super) fn members(&self) -> impl Iterator<Item = &Server> {
         self.nodes.iter().enumerate().filter(|(number, _)| Some(*number) != self.intruder).map(|(_, node)| node)

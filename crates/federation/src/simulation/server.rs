@@ -311,7 +311,7 @@ impl Server {
     pub(super) fn export(&mut self, now_ms: u64) {
         let moment = self.moment(now_ms);
         loop {
-            let links = self.links.iter().map(|link| (link.relation, link.receiver.status().heard.is_some()));
+            let links = self.links.iter().map(|link| (link.relation, link.receiver.status().own));
             let around = Surroundings {
                 key: &self.key,
                 realm: self.shelf.realm(),

@@ -190,7 +190,8 @@ fn compare_sets(network: &Network) -> Result<(), String> {
 /// Checks that what the members reported in the present generation, and did not revoke, is listed on all of them.
 ///
 /// The other listings are not compared if a node was forgotten: a member may keep what another listed because of the
-/// forgotten node's claims before it knew of the break-in, and drop an older listing whose claim arrived late.
+/// forgotten node's claims before it knew of the break-in, and drop an older listing whose claim arrived late. It may
+/// also keep the renewal of an earlier revocation by the forgotten node.
 fn compare_reported(network: &Network) -> Result<(), String> {
     let is_reported = |node: &Server, of: &Fingerprint| {
         node.facts().any(|fact| {
@@ -202,17 +203,37 @@ fn compare_reported(network: &Network) -> Result<(), String> {
         node.facts()
             .any(|fact| matches!(fact, Fact::Claimed { claim: Claim::Revoke, fingerprint, .. } if fingerprint == of))
     };
-    let is_disputed = |of: &Fingerprint| network.members().any(|node| is_revoked(node, of));
-    // What ended with a disk is in no fact.
-    let is_clear = network.dead().is_empty();
+    // What the forgotten node revoked in an earlier generation may have been renewed by a member.
+    let is_renewed = |node: &Server, of: &Fingerprint| {
+        node.facts().any(|fact| {
+            matches!(fact, Fact::Claimed { generation, claim: Claim::Revoke, fingerprint, .. }
+                if fingerprint == of && *generation < node.engine.spam().listed().epoch())
+        })
+    };
+    let is_disputed = |of: &Fingerprint| {
+        network.members().any(|node| is_revoked(node, of)) || network.nodes.iter().any(|node| is_renewed(node, of))
+    };
+    // What ended with a disk is in no fact, not even what the forgotten node revoked.
+    let is_clear = !network.has_lost_disks();
     for fingerprint in signatures().filter(|of| is_clear && !is_disputed(of)) {
         let is_expected = network.members().any(|node| is_reported(node, &fingerprint));
         let is_listed = |node: &Server| node.engine.check(&fingerprint, 0).kind == Kind::Spam;
         if let Some(node) = network.members().position(|node| is_expected && !is_listed(node)) {
-            return Err(format!("node {node} does not list {:x}", fingerprint.high()));
+            let history = history(network, &fingerprint);
+            return Err(format!("node {node} does not list {:x}: {history}", fingerprint.high()));
         }
     }
     Ok(())
+}
+
+/// Describes the claims about a signature, and its state, node by node.
+fn history(network: &Network, of: &Fingerprint) -> String {
+    let node = |node: &Server| {
+        let is_about = |fact: &&Fact| matches!(fact, Fact::Claimed { fingerprint, .. } if fingerprint == of);
+        let facts: Vec<_> = node.facts().filter(is_about).collect();
+        format!("{:?} in {}: {facts:?}", node.engine.spam().entry(of), node.engine.spam().listed().epoch())
+    };
+    network.nodes.iter().map(node).collect::<Vec<_>>().join("; ")
 }
 
 /// Returns true if a node's structures have the size of the first node's, so that they can be compared.

@@ -7,6 +7,7 @@
 use bruit_engine::exchange::Relation;
 use bruit_federation::coordinator::Moment;
 use bruit_federation::coordinator::exporter::{ExportRequest, Exporter, Surroundings, awaits_cluster};
+use bruit_federation::coordinator::receiver::OwnChains;
 use bruit_federation::describe;
 use bruit_federation::shelf::Shelf;
 
@@ -40,7 +41,7 @@ impl ExportTask {
 
     /// Writes pending segments, or checks whether the folder works again.
     pub(super) fn step(&mut self, local: &LocalServer, links: &[PeerLink]) {
-        self.carry_out(&local.service, &local.shelf, awaits_cluster(answered(&local.service, links)));
+        self.carry_out(&local.service, &local.shelf, awaits_cluster(own_chains(&local.service, links)));
         self.note(local);
     }
 
@@ -104,11 +105,11 @@ impl ExportTask {
     }
 }
 
-/// Returns the relation of each link's server, and whether it has been answered.
-fn answered(service: &Service, links: &[PeerLink]) -> Vec<(Option<Relation>, bool)> {
+/// Returns the relation of each link's server, and what its heads say about our own chains.
+fn own_chains(service: &Service, links: &[PeerLink]) -> Vec<(Option<Relation>, OwnChains)> {
     let relation = |key: [u8; 32]| {
         let member = service.store.check(|engine| engine.exchange().member(&key));
         member.map_or(Relation::Peer, |member| member.terms.relation)
     };
-    links.iter().map(|link| (link.key.map(relation), link.link.status().heard.is_some())).collect()
+    links.iter().map(|link| (link.key.map(relation), link.link.status().own)).collect()
 }

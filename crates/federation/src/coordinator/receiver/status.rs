@@ -13,6 +13,18 @@ use crate::coordinator::judge::Frontiers;
 use crate::coordinator::peer::{Evidence, PeerState, Sighting, Trouble, clock_bound, lag};
 use crate::heads::Heads;
 
+/// What a source's heads say about our own chains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OwnChains {
+    /// The source has not been asked yet.
+    #[default]
+    Unknown,
+    /// The source names no segments that we lack.
+    Complete,
+    /// The source names segments that we lost, and no new incarnation could be started yet.
+    Lost,
+}
+
 /// The condition of a link.
 #[derive(Clone, Debug, Default)]
 pub struct LinkStatus {
@@ -20,6 +32,8 @@ pub struct LinkStatus {
     pub is_up: bool,
     /// Time of the source's last answer.
     pub heard: Option<Time>,
+    /// What the source's heads say about our own chains, as of the last round.
+    pub own: OwnChains,
     /// Number of segment bytes fetched.
     pub bytes_in: u64,
     /// Number of segments applied.
