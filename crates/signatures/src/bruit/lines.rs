@@ -151,6 +151,10 @@ fn mark_appended(lines: &mut [Line<'_>], parts: usize) {
 fn mark_quotes(lines: &mut [Line<'_>]) -> Vec<usize> {
     let signs: Vec<Signs> = lines.iter().map(|line| Signs::of(line.text)).collect();
     let mut introductions = Vec::new();
+    // The part in which the rest of the text is quoted without quote prefixes.
+    let mut unmarked = None;
+    // Number of lines so far with words of the sender.
+    let mut own = 0;
     let mut at = 0;
     while at < lines.len() {
         let Some(line) = lines.get(at) else { break };
@@ -161,11 +165,20 @@ fn mark_quotes(lines: &mut [Line<'_>]) -> Vec<usize> {
             at += length.max(1);
             continue;
         }
-        if !introductions.is_empty() || line.is_forwarded || signs.get(at).is_some_and(|signs| signs.is_quoted) {
+        let part = Some(line.part);
+        let is_below = !introductions.is_empty() || unmarked == part;
+        if is_below || line.is_forwarded || signs.get(at).is_some_and(|signs| signs.is_quoted) {
             set_kind(lines, at..at + 1, Kind::Quoted);
         } else {
             let length = attribution(lines, &signs, at);
-            set_kind(lines, at + 1 - length..at + 1, Kind::Attribution);
+            let introduction = at + 1 - length..at + 1;
+            own += count_own(lines, at..at + 1);
+            own -= count_own(lines, introduction.clone());
+            // The sender must have written something above. Otherwise, one line would hide all of the sender's text.
+            if own > 0 && is_unmarked_below(lines, &signs, introduction.clone()) {
+                unmarked = part;
+            }
+            set_kind(lines, introduction, Kind::Attribution);
         }
         at += 1;
     }
@@ -209,9 +222,14 @@ fn mark_digest(lines: &mut [Line<'_>], introductions: &[usize], words: &Words) {
 
 /// Returns the number of lines of the attribution that ends at line `at`, or 0 if none ends there.
 fn attribution(lines: &[Line<'_>], signs: &[Signs], at: usize) -> usize {
-    let Some(sign) = signs.get(at).filter(|sign| sign.ends_attribution || sign.is_mark()) else { return 0 };
-    let below = signs.get(at + 1..).unwrap_or_default().iter().take(ATTRIBUTION_GAP_LINES + 1);
-    let is_followed = below.into_iter().find(|sign| !sign.is_blank).is_some_and(|sign| sign.is_quoted);
+    let Some(sign) = signs.get(at) else { return 0 };
+    if sign.is_enclosed {
+        return 1;
+    }
+    if !sign.ends_attribution && !sign.is_mark() {
+        return 0;
+    }
+    let is_followed = is_quoted_below(signs, at);
     if sign.is_mark() {
         return usize::from(is_followed);
     }
@@ -223,6 +241,26 @@ fn attribution(lines: &[Line<'_>], signs: &[Signs], at: usize) -> usize {
     }
     let texts: Vec<&str> = lines.get(first..=at).unwrap_or_default().iter().map(|line| line.text).collect();
     quotes::attribution(&texts, is_followed).unwrap_or(0)
+}
+
+/// Returns true if the next line that is not blank begins with a quote prefix.
+fn is_quoted_below(signs: &[Signs], at: usize) -> bool {
+    let below = signs.get(at + 1..).unwrap_or_default().iter().take(ATTRIBUTION_GAP_LINES + 1);
+    below.into_iter().find(|sign| !sign.is_blank).is_some_and(|sign| sign.is_quoted)
+}
+
+/// Counts the lines of the body that have words.
+fn count_own(lines: &[Line<'_>], range: Range<usize>) -> usize {
+    let lines = lines.get(range).unwrap_or_default();
+    lines.iter().filter(|line| line.kind == Kind::Body && !line.words.is_empty()).count()
+}
+
+/// Returns true if the text below an attribution is quoted without quote prefixes.
+fn is_unmarked_below(lines: &[Line<'_>], signs: &[Signs], attribution: Range<usize>) -> bool {
+    let Some(last) = attribution.clone().last() else { return false };
+    let texts = || lines.get(attribution).unwrap_or_default().iter().map(|line| line.text).collect::<Vec<_>>();
+    let is_enclosed = signs.get(last).is_some_and(|sign| sign.is_enclosed);
+    (is_enclosed || quotes::is_complete_attribution(&texts())) && !is_quoted_below(signs, last)
 }
 
 fn set_kind(lines: &mut [Line<'_>], range: Range<usize>, kind: Kind) {
@@ -338,9 +376,11 @@ fn longest_gap(words: &Words, range: Range<usize>) -> usize {
 
 /// Maximum number of lines of a PGP signature.
 const SEAL_LINES_MAX: usize = 40;
+/// Maximum number of lines of a PGP key. A key of 4,096 bits has about 50 lines, and each signature on it has up to 12.
+const KEY_LINES_MAX: usize = 400;
 
-/// Marks the lines that PGP adds around a text: the header above it, with the name of the hash, and the signature below
-/// it.
+/// Marks the lines that PGP adds around a text: the header above it, with the name of the hash, and the signature or the
+/// key below it.
 fn mark_seals(lines: &mut [Line<'_>]) {
     let starts = |line: &Line<'_>, with: &str| line.text.trim_ascii_start().starts_with(with);
     for at in 0..lines.len() {
@@ -350,15 +390,26 @@ fn mark_seals(lines: &mut [Line<'_>]) {
                 1 + usize::from(starts(second, "hash:"))
             }
             [first, ..] if starts(first, "-----begin pgp signature") => {
-                let is_end = |line: &Line<'_>| starts(line, "-----end pgp signature");
-                let is_seal = |line: &Line<'_>| starts(line, "version:") || !line.text.trim_ascii().contains(' ');
-                let length = 1 + behind.iter().skip(1).take_while(|line| is_seal(line) && !is_end(line)).count();
-                if length < SEAL_LINES_MAX && behind.get(length).is_some_and(is_end) { length + 1 } else { 0 }
+                armour_lines(behind, "-----end pgp signature", SEAL_LINES_MAX)
+            }
+            [first, ..] if starts(first, "-----begin pgp public key block") => {
+                armour_lines(behind, "-----end pgp public key block", KEY_LINES_MAX)
             }
             _ => 0,
         };
         mark(lines, at..at + length);
     }
+}
+
+/// Returns the number of lines of PGP's ASCII armour, which begins at the first line. Returns 0 if a line contains words
+/// or if the end is not among the next `lines_max` lines.
+fn armour_lines(lines: &[Line<'_>], end: &str, lines_max: usize) -> usize {
+    let starts = |line: &Line<'_>, with: &str| line.text.trim_ascii_start().starts_with(with);
+    let is_header = |line: &Line<'_>| starts(line, "version:") || starts(line, "comment:");
+    let is_armour = |line: &&Line<'_>| is_header(line) || !line.text.trim_ascii().contains(' ');
+    let lines = lines.get(..lines_max).unwrap_or(lines);
+    let length = 1 + lines.iter().skip(1).take_while(is_armour).take_while(|line| !starts(line, end)).count();
+    if lines.get(length).is_some_and(|line| starts(line, end)) { length + 1 } else { 0 }
 }
 
 /// Marks the first line with words if it is a greeting.
@@ -514,6 +565,14 @@ mod tests {
         assert!(!kinds(&unending).contains('-'));
         let pitch = "-----BEGIN PGP SIGNATURE-----\nCheap watches for you\n-----END PGP SIGNATURE-----";
         assert!(kinds(pitch).contains('B'), "words alone are not a signature");
+        let key = |lines: usize| {
+            let key = "mQINBFabcDEF0123456789+/abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLM\n".repeat(lines);
+            format!(
+                "What I say\n-----BEGIN PGP PUBLIC KEY BLOCK-----\nVersion: GnuPG v2\n\n{key}=abcd\n-----END PGP PUBLIC KEY BLOCK-----\nand more"
+            )
+        };
+        assert_eq!(kinds(&key(50)).replace('-', ""), "BB");
+        assert!(!kinds(&key(KEY_LINES_MAX)).contains('-'), "too long");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Recognition of quotations and forwards, in the styles of common mail programs and the most common languages of mail.
 //!
 //! A sender could hide a text by making it look quoted, so each rule needs more than one sign. An attribution must be
-//! followed by quoted lines, or contain a date or an address. A copied header must have an author, a date and a
-//! subject. The mark of a forward must be followed by such fields. This module works on folded text.
+//! followed by quoted lines, or contain a date or an address. If the lines below it have no quote prefixes, it must be
+//! complete. A copied header must have an author, a date and a subject. The mark of a forward must be followed by such
+//! fields. This module works on folded text.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -45,6 +46,8 @@ pub(super) struct Signs {
     pub is_blank: bool,
     /// True if the line ends like an attribution.
     pub ends_attribution: bool,
+    /// True if the line is an attribution between `>>>` and `>>>`, as GroupWise writes it. No line below has a prefix.
+    pub is_enclosed: bool,
 }
 
 /// The mark of a forward.
@@ -146,6 +149,9 @@ impl Signs {
         if line.is_empty() {
             return Self { is_blank: true, ..Self::default() };
         }
+        if is_enclosed(line) {
+            return Self { is_enclosed: true, ..Self::default() };
+        }
         if is_quoted(line) {
             return Self { is_quoted: true, ..Self::default() };
         }
@@ -153,10 +159,9 @@ impl Signs {
         Self {
             field,
             is_bare_field: is_bare_field.unwrap_or(false),
-            is_quoted: false,
             mark: mark(line),
-            is_blank: false,
             ends_attribution: without_emphasis(line).ends_with(':'),
+            ..Self::default()
         }
     }
 
@@ -174,6 +179,12 @@ fn is_quoted(line: &str) -> bool {
         [b'|' | b':'] => true,
         bytes => bytes.get(mark) == Some(&b'>'),
     }
+}
+
+/// Returns true if the line is an author or a time between `>>>` and `>>>`.
+fn is_enclosed(line: &str) -> bool {
+    let inner = line.strip_prefix(">>>").and_then(|line| line.strip_suffix(">>>"));
+    inner.is_some_and(|inner| has_address(inner) || numbers(inner) >= DATE_NUMBERS_MIN)
 }
 
 /// Strips the asterisks and underscores of bold text.
@@ -310,20 +321,57 @@ fn begins_attribution(line: &str) -> bool {
 }
 
 fn is_attribution(text: &str, is_followed: bool) -> bool {
-    let text = without_emphasis(text);
-    let Some(text) = text.strip_suffix(':').filter(|text| text.len() < ATTRIBUTION_BYTES_MAX) else { return false };
-    let words = || text.split(|char: char| !char.is_alphanumeric()).filter(|word| !word.is_empty());
-    let is_verb = |word: &str| TABLES.verbs.iter().any(|verb| word == verb);
-    let first = words().next().unwrap_or_default();
-    let numbers = numbers(text);
-    let has_date = numbers >= DATE_NUMBERS_MIN || (numbers > 0 && TABLES.openers.iter().any(|opener| first == opener));
-    let (has_verb, has_address) = (words().any(is_verb), has_address(text));
-    // A feminine ending may follow in brackets, as in `napisał(a)`.
-    let ends_in_verb = || words().rev_two().any(is_verb);
-    let is_full = has_verb && (has_address || (has_date && (is_followed || ends_in_verb())));
-    let is_in_another_language = has_date && has_address && is_followed;
-    let is_bare = is_followed && text.len() < BARE_ATTRIBUTION_BYTES_MAX && ends_in_verb();
-    is_full || is_in_another_language || is_bare
+    let Some(found) = AttributionSigns::of(text) else { return false };
+    let has_date = found.has_date || (found.has_number && found.is_opened);
+    let is_full = found.has_verb && (found.has_address || (has_date && (is_followed || found.ends_in_verb)));
+    let is_in_another_language = has_date && found.has_address && is_followed;
+    let is_bare = is_followed && found.is_short && found.ends_in_verb;
+    is_full || is_in_another_language || is_bare || found.is_complete()
+}
+
+/// Returns true if an attribution is so complete that the lines below it are quoted even if they have no quote prefix.
+/// Some mail programs write no prefixes.
+pub(super) fn is_complete_attribution(lines: &[&str]) -> bool {
+    AttributionSigns::of(&lines.join(" ")).is_some_and(|found| found.is_complete())
+}
+
+/// The signs of an attribution in a text that ends in a colon.
+struct AttributionSigns {
+    has_verb: bool,
+    ends_in_verb: bool,
+    has_address: bool,
+    /// True if there are enough numbers for a date.
+    has_date: bool,
+    has_number: bool,
+    /// True if the first word is one that attributions begin with.
+    is_opened: bool,
+    /// True if the text is short enough for an attribution without date and address.
+    is_short: bool,
+}
+
+impl AttributionSigns {
+    fn of(text: &str) -> Option<Self> {
+        let text = without_emphasis(text).strip_suffix(':').filter(|text| text.len() < ATTRIBUTION_BYTES_MAX)?;
+        let words = || text.split(|char: char| !char.is_alphanumeric()).filter(|word| !word.is_empty());
+        let is_verb = |word: &str| TABLES.verbs.iter().any(|verb| word == verb);
+        let first = words().next().unwrap_or_default();
+        let numbers = numbers(text);
+        Some(Self {
+            has_verb: words().any(is_verb),
+            // A feminine ending may follow in brackets, as in `napisał(a)`.
+            ends_in_verb: words().rev_two().any(is_verb),
+            has_address: has_address(text),
+            has_date: numbers >= DATE_NUMBERS_MIN,
+            has_number: numbers > 0,
+            is_opened: TABLES.openers.iter().any(|opener| first == opener),
+            is_short: text.len() < BARE_ATTRIBUTION_BYTES_MAX,
+        })
+    }
+
+    /// Returns true if there is a verb, a date with a time or year, and either an address or the usual order of words.
+    const fn is_complete(&self) -> bool {
+        self.has_verb && self.has_date && (self.has_address || self.is_opened || self.ends_in_verb)
+    }
 }
 
 /// Access to the last two words.

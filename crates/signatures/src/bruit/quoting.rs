@@ -229,6 +229,39 @@ fn attributions_in_plain_text() {
 }
 
 #[test]
+fn text_below_a_complete_attribution_needs_no_prefix() {
+    for attribution in [
+        "On Mon, 2 Nov 2026 at 10:04, Jane Smith <jane@firm.example> wrote:",
+        "On Monday, November 2, 2026 at 10:04:33 AM GMT+1, Jane Smith of the|Department <jane@firm.example> wrote:",
+        "On 11/2/2026 10:04 AM, Jane Smith wrote:",
+        "Am 02.11.2026 um 10:04 schrieb Jane Smith:",
+        "Jane Smith <jane@firm.example> schrieb am Mo., 2. Nov. 2026, 10:04:",
+        "Le lun. 2 nov. 2026 à 10:04, Jane Smith <jane@firm.example> a écrit :",
+        "El lun, 2 nov 2026 a las 10:04, Jane Smith (<jane@firm.example>) escribió:",
+        "02.11.2026 10:04, Jane Smith пишет:",
+        ">>> \"Jane Smith\" <jane@firm.example> 02.11.26 10:04 >>>",
+        ">>> Jane Smith 11/02/26 10:04 AM >>>",
+    ] {
+        let text = attribution.replace('|', "\n");
+        assert_eq!(plain(&format!("{OWN}\n\n{text}\n\n {OTHER}\n\n And so on\n")), "BAQ", "{attribution}");
+        assert_eq!(plain(&format!("Ok\n\n    {text}  \n{OTHER}\n> {OTHER}\n{OTHER}")), "BAQ", "{attribution}");
+        let html = text.replace('<', "&lt;").replace('>', "&gt;");
+        let html = format!("<p>{OWN}</p><div>{html}</div><div style=\"border-left:2px solid\"><p>{OTHER}</p></div>");
+        assert_eq!(page(&html), "BAQ", "{html}");
+        assert!(!plain(&format!("{text}\n{OTHER}")).contains('Q'), "nothing is above: {attribution}");
+    }
+    for attribution in ["Jane Smith wrote:", "On Monday Jane Smith wrote:", "jane@firm.example said:", ">>> offers >>>"]
+    {
+        let kinds = plain(&format!("{OWN}\n\n{attribution}\n\n{OTHER}\n"));
+        assert!(kinds.ends_with('B') || !kinds.contains('A'), "no date: {attribution}: {kinds}");
+    }
+    let part = |text: &str| format!("--b\nContent-Type: text/plain\n\n{text}\n");
+    let attributed = format!("{OWN}\n\nOn Mon, 2 Nov 2026 at 10:04, Jane Smith <jane@firm.example> wrote:\n\n{OTHER}");
+    let message = format!("Content-Type: multipart/mixed; boundary=b\n\n{}{}--b--\n", part(&attributed), part(OWN));
+    assert_eq!(kinds_of(&message), "BAQB", "the next part is not quoted");
+}
+
+#[test]
 fn attributions_in_html() {
     for attribution in ATTRIBUTIONS {
         let text = attribution.replace('<', "&lt;").replace('|', "\n");
