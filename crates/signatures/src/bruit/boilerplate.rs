@@ -44,11 +44,11 @@ const LEAVING: Range<usize> = 28..42;
 const OTHER_WORDS_MIN: usize = 40;
 
 /// The names of providers and devices. A provider's line has at least one such name.
-const NAMES: Topics = 1 << 57;
+const NAMES: Topics = 1 << 59;
 
 /// The phrases of each topic and language, at most 64 entries. The first [`PROVIDERS`] entries are for providers'
 /// lines. The last entry is [`NAMES`].
-pub(super) const TOPICS: [&str; 58] = [
+pub(super) const TOPICS: [&str; 60] = [
     // Lines that providers and programs add below a message.
     "Sent from my iPhone, iPad, Samsung Galaxy smartphone, Android tablet, BlackBerry, Huawei, Xiaomi, Nokia, mobile phone, device. \
      Sent from Yahoo Mail, Gmail, AOL, Proton, Windows. Get Outlook for iOS, Android. Get the app. Excuse brevity and typos. \
@@ -275,6 +275,23 @@ pub(super) const TOPICS: [&str; 58] = [
     "Caution, warning, attention, be careful: this email, e-mail, message originated, came, comes, was sent from outside of the, your \
      organization, organisation, company, from an external sender, source. Do not click links, open attachments, reply unless you \
      recognize, recognise, trust, verify the sender, sender's address and know, are expecting, the content is safe",
+    // How to join an online meeting.
+    "Microsoft Teams, Zoom, Google Meet, Webex meeting. Join the meeting now, join Zoom meeting, join on your computer, mobile app, \
+     room device. Click here to join the meeting. Meeting ID, number, passcode, password, PIN, conference ID, access code, host key. \
+     Download Teams. Join on the web, with a video conferencing device, system, by phone, audio only. Or call in. Dial in by phone, dial \
+     by your location, toll, toll-free. One tap mobile. Find your, a local number, more phone numbers. Need help? Learn more, meeting \
+     options. Is inviting you to a scheduled meeting. Join from PC, Mac, Linux, iOS, Android. Invitation from Google Calendar. You are \
+     receiving this courtesy email at the account because you are an attendee of, subscribed for invitations on calendar. To stop \
+     receiving future updates, notifications, emails for this event, decline this event, log in. Alternatively you can sign up for a \
+     Google account and control, change your notification settings for your entire calendar. Forwarding this invitation could allow any \
+     recipient to send a response to the organizer and be added to the guest list, or invite others regardless of their own invitation \
+     status, or to modify your RSVP. Event details",
+    // Links to a firm's pages in social networks.
+    "Follow us on, connect with us, find us, like us, join us, Facebook, Twitter, X, LinkedIn, Instagram, YouTube, Pinterest, TikTok, \
+     WhatsApp, Telegram, Xing, Vimeo, Flickr, Mastodon, Bluesky, Threads, social media, blog. Folgen Sie uns auf, folge uns, besuchen. \
+     Suivez-nous sur, rejoignez, retrouvez-nous. Síguenos en, síganos, redes sociales. Seguici su. Siga-nos no, nas redes sociais. \
+     Volg ons op. Följ oss på. Følg os på. Følg oss på. Seuraa meitä. Obserwuj nas na, znajdź. Подписывайтесь, мы в соцсетях. \
+     Bizi takip edin",
     // Names of providers and devices.
     "iPhone iPad iOS Samsung Galaxy Android BlackBerry Huawei Xiaomi Nokia Motorola Yahoo Gmail AOL Proton Windows Outlook MSN Hotmail \
      Avast AVG Norton McAfee Kaspersky ESET antivirus GMX Orange SFR Libero Tiscali Juno Netscape Lycos Excite Earthlink smartphone tablet \
@@ -490,6 +507,26 @@ mod tests {
         ] {
             assert_eq!(own(banner), [""; 0], "{banner}");
         }
+    }
+
+    #[test]
+    fn meetings_and_social_networks() {
+        for footer in [
+            "Microsoft Teams meeting\nJoin on your computer, mobile app or room device\nClick here to join the meeting\n\
+             Meeting ID: 123 456 789\nPasscode: aBcDeF\nDownload Teams | Join on the web\nLearn more | Meeting options",
+            "Join Zoom Meeting\nhttps://zoom.us/j/123?pwd=abc\nMeeting ID: 123 456\nPasscode: 789\nOne tap mobile\n\
+             Dial by your location\nFind your local number: https://zoom.us/u/abc",
+            "You are receiving this email because you are an attendee on the event. To stop receiving future updates for this \
+             event, decline this event.",
+            "Forwarding this invitation could allow any recipient to send a response to the organizer, be added to the guest \
+             list, invite others regardless of their own invitation status, or modify your RSVP.",
+        ] {
+            assert_eq!(own(footer), [""; 0], "{footer}");
+        }
+        assert_eq!(own("Follow us on Facebook | Twitter | LinkedIn | Instagram | YouTube"), [""; 0]);
+        assert_eq!(own("Folgen Sie uns auf LinkedIn und Instagram"), [""; 0]);
+        assert!(!own("Follow us on Telegram to earn money with crypto").is_empty());
+        assert!(!own("Join our meeting of investors on Zoom and learn how to earn money").is_empty());
     }
 
     #[test]
