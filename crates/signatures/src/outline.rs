@@ -36,7 +36,8 @@ pub enum Piece {
     OtherText,
     /// A picture.
     Picture,
-    /// A business card, invitation, key or signature, or a file of a few bytes.
+    /// A business card, invitation, key or signature, a text that a mail server made an attachment of, or a file of a
+    /// few bytes.
     Accessory,
     /// Any other file.
     File,
@@ -156,6 +157,7 @@ impl Piece {
         } else if is_picture && !is_opened_as(OTHER_EXTENSIONS) {
             Self::Picture
         } else if content.len() < FILE_BYTES_MIN
+            || is_footer(&part.media)
             || (is_accessory(&part.media, content)
                 && extension.is_none_or(|extension| ACCESSORY_EXTENSIONS.contains(&extension)))
         {
@@ -200,6 +202,12 @@ fn is_shown_drawing(media: &MediaType) -> bool {
     media.subtype.starts_with("svg") && !media.is_attachment
 }
 
+/// Returns true if a file is a text to which a mail server gave a name. Such texts are mostly footers, which servers and
+/// mailing lists add to every message.
+fn is_footer(media: &MediaType) -> bool {
+    media.is("text", Some("plain")) && media.is_name_invented && media.extension.as_deref() == Some("txt")
+}
+
 /// Returns true if a file is a business card, an invitation, a key, a signature or a font.
 fn is_accessory(media: &MediaType, content: &[u8]) -> bool {
     const STARTS: [&[u8]; 3] = [b"BEGIN:VCARD", b"BEGIN:VCALENDAR", b"-----BEGIN PGP"];
@@ -216,6 +224,9 @@ fn is_accessory(media: &MediaType, content: &[u8]) -> bool {
             | "pkcs7-signature"
             | "x-pkcs7-signature"
     );
+    // Many gateways relabel the signature of a signed message.
+    let is_named =
+        is_named || media.is("application", Some("octet-stream")) && media.extension.as_deref() == Some("p7s");
     let begins = STARTS.iter().any(|start| content.trim_ascii_start().starts_with(start));
     begins || ((is_named || media.is("font", None)) && !is_other_file(content))
 }
@@ -336,6 +347,12 @@ mod tests {
         let long = "x".repeat(FILE_BYTES_MIN);
         assert_eq!(kind_of("application/pdf", &long), Piece::File);
         assert_eq!(kind_of("application/pdf", &long[1..]), Piece::Accessory, "almost empty");
+        assert_eq!(kind_of("application/octet-stream; name=smime.p7s", &long), Piece::Accessory);
+        assert_eq!(kind_of("application/octet-stream; name=smime.p7s", &format!("MZ{long}")), Piece::File);
+        assert_eq!(kind_of("text/plain; name=\"ATT00001.txt\"", &long), Piece::Accessory, "a footer");
+        assert_eq!(kind_of("text/plain; name=\"offer.txt\"", &long), Piece::File);
+        assert_eq!(kind_of("text/html; name=\"ATT00001.htm\"", &long), Piece::File, "it may be a page");
+        assert_eq!(kind_of("application/pdf; name=\"ATT00001.txt\"", &long), Piece::File, "the label says otherwise");
         assert_eq!(
             kind_of("application/octet-stream", &format!("GIF89a{long}")),
             Piece::Picture,

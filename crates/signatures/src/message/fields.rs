@@ -32,6 +32,8 @@ pub struct MediaType {
     pub is_attachment: bool,
     /// The last extension of the file name in lower case, such as `pdf`. It determines which program opens the file.
     pub extension: Option<String>,
+    /// True if a mail server invented the file name, such as `ATT00001.txt`, because the part had none.
+    pub is_name_invented: bool,
     /// Transfer encoding.
     pub encoding: Encoding,
 }
@@ -119,8 +121,9 @@ impl<'m> Fields<'m> {
             } else if name.eq_ignore_ascii_case(b"content-disposition") {
                 media.is_attachment = value.trim_ascii_start().to_ascii_lowercase().starts_with(b"attachment");
                 // Mail programs prefer this name to the one in `Content-Type`.
-                let name = parsed(&line_of(value)).and_then(|found| extension(&found, "filename"));
-                media.extension = name.or(media.extension);
+                if let Some(name) = parsed(&line_of(value)).as_ref().and_then(|found| file_name(found, "filename")) {
+                    media.set_name(name);
+                }
             } else if name.eq_ignore_ascii_case(b"content-transfer-encoding") {
                 media.encoding = Encoding::named(value);
             }
@@ -138,6 +141,7 @@ impl Default for MediaType {
             boundary: None,
             is_attachment: false,
             extension: None,
+            is_name_invented: false,
             encoding: Encoding::None,
         }
     }
@@ -168,7 +172,18 @@ impl MediaType {
         self.charset = found.attribute("charset").map(str::to_owned);
         self.boundary = found.attribute("boundary").map(str::to_owned);
         // A name in `Content-Disposition` takes precedence, even if that field comes first.
-        self.extension = self.extension.take().or_else(|| extension(&found, "name"));
+        if let Some(name) = file_name(&found, "name").filter(|_| self.extension.is_none()) {
+            self.set_name(name);
+        }
+    }
+
+    /// Sets the properties that depend on the file name. A name without extension has none of them.
+    fn set_name(&mut self, name: &str) {
+        let Some((stem, extension)) = name.rsplit_once('.') else { return };
+        self.extension = Some(extension.to_ascii_lowercase());
+        let number = stem.get(..3).filter(|start| start.eq_ignore_ascii_case("att")).and_then(|_| stem.get(3..));
+        let is_number = |number: &str| number.len() >= 3 && number.bytes().all(|byte| byte.is_ascii_digit());
+        self.is_name_invented = number.is_some_and(is_number);
     }
 }
 
@@ -185,11 +200,9 @@ fn parsed(line: &[u8]) -> Option<ContentType<'_>> {
     }
 }
 
-/// Returns the extension of the file name in an attribute. Ignores trailing dots and spaces, as operating systems do.
-fn extension(found: &ContentType<'_>, attribute: &str) -> Option<String> {
-    let name = found.attribute(attribute)?.trim_end_matches([' ', '.']);
-    let (_, extension) = name.rsplit_once('.')?;
-    Some(extension.to_ascii_lowercase())
+/// Returns the file name in an attribute. Ignores trailing dots and spaces, as operating systems do.
+fn file_name<'f>(found: &'f ContentType<'_>, attribute: &str) -> Option<&'f str> {
+    found.attribute(attribute).map(|name| name.trim_end_matches([' ', '.']))
 }
 
 #[cfg(test)]
@@ -231,6 +244,9 @@ mod tests {
         assert_eq!(extension(&[both[0], both[1], "\n"].concat()).as_deref(), Some("exe"));
         assert_eq!(extension(&[both[1], both[0], "\n"].concat()).as_deref(), Some("exe"));
         assert_eq!(extension("Content-Type: image/png\n\n"), None);
+        let is_invented = |name: &str| media(&format!("Content-Type: text/plain; name={name}\n\n")).is_name_invented;
+        assert!(is_invented("ATT00001.txt") && is_invented("att123.htm") && is_invented("\"ATT00001.c\""));
+        assert!(!is_invented("ATT12.txt") && !is_invented("ATTACHED.txt") && !is_invented("ATT00001"));
         assert_eq!(media("\n"), MediaType::default());
         assert!(media("Content-Type: text/plain\nContent-Type: application/pdf\n\n").is("text", Some("plain")));
     }
