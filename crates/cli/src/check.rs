@@ -304,5 +304,5 @@ pub(crate) fn line(checked: &Checked) -> String {
         0 => String::new(),
         confidence => format!(", confidence {confidence}"),
     };
-    format!("{}{confidence}: {}", coloured_verdict(checked.verdict.name()), printable(words(&checked.reason)))
+    format!("{}{confidence}: {}", coloured_verdict(checked.verdict.name()), printable(checked.reason.sentence()))
 }

@@ -8,7 +8,7 @@ use bruit_client::{ClientError, Purpose, Signer};
 use bruit_engine::time::Time;
 
 use crate::check::CHECK_TIMEOUT;
-use crate::remote::{Messages, Place, Server, for_each_answer, json_line, limit_words, words};
+use crate::remote::{Messages, Place, Server, for_each_answer, json_line};
 use bruit_console::Failure;
 use bruit_console::date::date;
 use bruit_console::failure::bad_input;
@@ -127,7 +127,7 @@ fn print_signature(signature: &ExplainedSignature, output: &mut impl Write) -> i
     lines.extend(checked.of_message.zip(checked.of_report).map(|(of_message, of_report)| {
         format!("matches {of_message} % of this message and {of_report} % of the claimed text")
     }));
-    lines.extend(checked.limit.as_ref().map(|limit| format!("did not count: {}", printable(limit_words(limit)))));
+    lines.extend(checked.limit.as_ref().map(|limit| format!("did not count: {}", printable(limit.sentence()))));
     lines.extend(signature.whitelisted.as_deref().map(|by| format!("whitelisted by: {}", printable(by))));
     lines.extend(generations("listed", &signature.listed));
     lines.extend(generations("revoked", &signature.revoked));
@@ -152,7 +152,7 @@ fn print_signature(signature: &ExplainedSignature, output: &mut impl Write) -> i
 
 fn verdict(verdict: &str, confidence: u8, reason: &Reason) -> String {
     let confidence = if confidence == 0 { String::new() } else { format!(", confidence {confidence}") };
-    format!("{}{confidence}: {}", coloured_verdict(verdict), printable(words(reason)))
+    format!("{}{confidence}: {}", coloured_verdict(verdict), printable(reason.sentence()))
 }
 
 fn generations(what: &str, ages: &[u32]) -> Option<String> {

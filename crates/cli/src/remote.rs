@@ -17,7 +17,7 @@ use bruit_console::failure::bad_input;
 use bruit_console::quantity::parse_duration;
 pub(crate) use own_token::find as find_own_token;
 pub(crate) use parallel::{Place, for_each_answer, json_line, print_summary};
-pub(crate) use reasons::{limit_words, machine_word, words};
+pub(crate) use reasons::machine_word;
 
 /// Maximum number of bytes read from a file with a token or a password.
 const TOKEN_FILE_BYTES_MAX: u64 = 4096;

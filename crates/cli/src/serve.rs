@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use bruit_server::config::{Facts, LogFormat, Warning};
-use bruit_server::{Config, Listening, Server, Signal, Signals};
+use bruit_server::{Config, LINK_MINUTES, Listening, Server, Signal, Signals};
 use bruit_store::ADMIN_TOKEN_FILE;
 use sd_notify::NotifyState;
 use tracing_subscriber::EnvFilter;
@@ -26,7 +26,8 @@ directory; bruit finds it automatically on the same machine. bruit.toml in the r
 with its default.
 
 Signals: SIGTERM and SIGINT stop the server once all requests in progress are answered and on disk. SIGHUP \
-reloads the configuration, except data, realm, memory, durability, threads, listen, federation, nats and log.
+reloads the configuration, except data, realm, memory, durability, threads, listen, federation, nats, dashboard and \
+log.
 
 Examples:
   bruit serve
@@ -245,6 +246,11 @@ fn write_announcement(server: &Server, output: &mut impl Write) -> io::Result<()
         let Listening { protocol, transport, address, note } = listening;
         let line = format!("  {protocol:<width$} {transport} {address:<22} {note}");
         writeln!(output, "{}", line.trim_end())?;
+    }
+    // A service's output goes to a journal, which more people may read than the administrator's token.
+    let link = env::var_os("JOURNAL_STREAM").is_none().then(|| server.sign_in_link()).flatten();
+    if let Some(link) = link {
+        writeln!(output, "\nDashboard (this link signs in once, within {LINK_MINUTES} minutes):\n  {link}")?;
     }
     if let Some(http) = server.listening().iter().find(|listening| listening.protocol == "http") {
         let is_usual = http.address == SocketAddr::from(([127, 0, 0, 1], 8625));

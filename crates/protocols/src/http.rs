@@ -10,15 +10,17 @@
 //! | `subject` | the subject of a check, claim or explanation |
 //! | `answers` | answers to checks, claims, counts and lessons; errors |
 //! | `explanation` | all evidence about signatures |
-//! | `stats` | the state of a server |
+//! | `stats`, `history` | the state of a server, and its counters over time |
 //! | `administration` | accounts and whitelists |
 //! | `peers` | the state of the exchange with other servers |
+//! | `reasons` | sentences for the reasons in answers |
 //!
 //! A server describes the whole interface at `GET /v1/openapi.json`.
 
 mod administration;
 mod answers;
 mod explanation;
+mod history;
 mod peers;
 mod reason;
 mod stats;
@@ -30,6 +32,7 @@ pub use administration::{
 };
 pub use answers::{Checked, CheckedSignature, Claimed, Counted, LearnAnswer, Problem, Verdict};
 pub use explanation::{Evidence, Explained, ExplainedSignature, GenerationClaims, GenerationRecipients};
+pub use history::{History, HistorySlot};
 pub use peers::{PeerName, PeerStatus, Peers, RefusedSegments};
 pub use reason::{Limit, Reason};
 pub use stats::{Condition, Generation, Ready, Recovery, RequestCount, Ring, Stats, Store, Table, TrustPolicy};

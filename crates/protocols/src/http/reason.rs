@@ -108,9 +108,55 @@ words! {
     }
 }
 
+impl Reason {
+    /// Returns a sentence for people, so that every program explains a verdict in the same words.
+    #[must_use]
+    pub fn sentence(&self) -> &str {
+        match self {
+            Self::OwnReports => "the site's own users reported it",
+            Self::Evidence => "independent reporters agree",
+            Self::Listed => "it was listed, but the details have expired",
+            Self::Revoked => "it was revoked",
+            Self::Whitelisted => "it is whitelisted",
+            Self::SenderWhitelisted => "its sender is whitelisted",
+            Self::ManyRecipients => "it was sent to many recipients",
+            Self::Suspected => "it matches reports, but not enough to be sure",
+            Self::NotReported => "no trusted reporter has reported it",
+            Self::NotInReplica => "none of its signatures is in the local replica",
+            Self::Other(word) => word,
+        }
+    }
+}
+
+impl Limit {
+    /// Returns a sentence for people.
+    #[must_use]
+    pub fn sentence(&self) -> &str {
+        match self {
+            Self::OnePart => "it covers one part, which other messages may share",
+            Self::Picture => "pictures are copied from good mail",
+            Self::Accessory => "business cards, invitations and tiny files occur in many messages",
+            Self::BesideText => "the message has its own text besides this file",
+            Self::OtherFile => "another file of the message is not listed",
+            Self::ShortText => "the text is too short to identify a message",
+            Self::Quoted => "the text is quoted or forwarded",
+            Self::Resemblance => "the message resembles the reported text, but is not close to it",
+            Self::Template => "much of the reported text is known from good mail, and only one person reported it",
+            Self::Other(word) => word,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reasons_have_sentences_and_new_ones_are_shown_as_they_are() {
+        assert_eq!(Reason::OwnReports.sentence(), "the site's own users reported it");
+        assert_eq!(Limit::Picture.sentence(), "pictures are copied from good mail");
+        assert_eq!(Reason::from("a_new_one").sentence(), "a_new_one");
+    }
 
     #[test]
     fn reasons_are_words_in_json_and_unknown_words_are_kept() {
