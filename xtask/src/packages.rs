@@ -3,8 +3,8 @@
 //! [`PACKAGES`], [`ARCHIVES`], [`TOOLS`] and [`MODULES`] list what each stage needs. Missing items are installed if that needs no
 //! password and no confirmation. Otherwise the chore fails and names them. Stages are never skipped.
 
-use std::env;
 use std::path::Path;
+use std::{env, fs};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -149,6 +149,14 @@ const PACKAGES: &[Package] = &[
         reason: "makes the container image, and runs it",
     },
     Package { name: "systemd", program: "systemd-analyze", stage: Stage::Packages, reason: "checks the units" },
+    Package { name: "chromium", program: "chromium", stage: Stage::Nextest, reason: "opens the dashboard" },
+    Package { name: "chromium-driver", program: "chromedriver", stage: Stage::Nextest, reason: "drives Chromium" },
+    Package {
+        name: "npm",
+        program: "npm",
+        stage: Stage::Nextest,
+        reason: "fetches axe-core, which checks that the dashboard is accessible",
+    },
 ];
 
 /// Debian packages that exclude one of [`PACKAGES`]. Each is unpacked into a folder of the target directory.
@@ -179,6 +187,9 @@ const TOOLS: &[Tool] = &[
 
 /// Python modules that stages load, each from its own folder in the target directory.
 const MODULES: &[Module] = &[Module { name: "pyzor", version: "1.1.2", stage: Stage::Nextest }];
+
+/// The npm package that checks whether pages are accessible. Only tests use it.
+const AXE: (&str, &str) = ("axe-core", "4.14.0");
 
 /// Prefix of an apt-get command. It asks no questions and starts no daemons, whether under systemd or init.
 const APT_GET: &[&str] = &["env", "DEBIAN_FRONTEND=noninteractive", "SYSTEMD_OFFLINE=1", "RUNLEVEL=1", "apt-get"];
@@ -230,7 +241,8 @@ pub(crate) fn provide(stages: &[Stage]) -> Result<()> {
     );
     ARCHIVES.iter().filter(|archive| stages.contains(&archive.stage)).try_for_each(provide_archive)?;
     TOOLS.iter().filter(|tool| stages.contains(&tool.stage)).try_for_each(provide_tool)?;
-    MODULES.iter().filter(|module| stages.contains(&module.stage)).try_for_each(provide_module)
+    MODULES.iter().filter(|module| stages.contains(&module.stage)).try_for_each(provide_module)?;
+    if stages.contains(&Stage::Nextest) { provide_axe() } else { Ok(()) }
 }
 
 /// Returns the packages that one of `stages` needs, but that are not installed.
@@ -359,6 +371,25 @@ fn provide_module(module: &Module) -> Result<()> {
     install.arg(&folder).arg(format!("{name}=={version}"));
     command::run(&mut install)
         .with_context(|| format!("stage {stage} needs the Python module {name} {version} in {}", folder.display()))
+}
+
+/// Unpacks axe-core, if it is missing, into a folder of the target directory.
+fn provide_axe() -> Result<()> {
+    let (name, version) = AXE;
+    let metadata = command::metadata(&["--no-deps"])?;
+    let folder = Path::new(command::text(&metadata, "target_directory")?).join(format!("npm/{name}-{version}"));
+    if folder.join("package/axe.min.js").is_file() {
+        return Ok(());
+    }
+    println!("{name} {version} is missing (for stage {}); fetching it", Stage::Nextest);
+    fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
+    let package = format!("{name}@{version}");
+    let wanted = || format!("stage {} needs {package} in {}", Stage::Nextest, folder.display());
+    let mut pack = command::program("npm", &["pack", "--silent", &package, "--pack-destination"]);
+    command::run(pack.arg(&folder)).with_context(wanted)?;
+    let mut unpack = command::program("tar", &["-xzf"]);
+    unpack.arg(folder.join(format!("{name}-{version}.tgz"))).arg("-C").arg(&folder);
+    command::run(&mut unpack).with_context(wanted)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use self::local::{Local, Note};
 use crate::count::parse_recipients;
-use crate::remote::{Messages, Place, Server, for_each_answer, json_line, print_summary, words};
+use crate::remote::{Messages, Place, Server, for_each_answer, json_line, print_summary};
 use bruit_console::Failure;
 use bruit_console::failure::bad_input;
 use bruit_console::quantity::{counted, grouped, parse_duration};

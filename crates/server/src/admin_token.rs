@@ -72,7 +72,12 @@ impl AdminToken {
 
     /// Returns true if this is the hash of the token.
     pub(crate) fn is(&self, sha256: &[u8; 32]) -> bool {
-        *self.sha256.read().unwrap_or_else(PoisonError::into_inner) == Some(*sha256)
+        self.hash() == Some(*sha256)
+    }
+
+    /// Returns the hash of the token, once it is loaded.
+    pub(crate) fn hash(&self) -> Option<[u8; 32]> {
+        *self.sha256.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the [`Token`] that stands for the administrator's token. It grants an administrator's rights.

@@ -6,6 +6,7 @@
 //! [`Settings`] is the part that can change while the server runs.
 
 mod accounts;
+mod dashboard;
 mod dcc_whitelist;
 mod federation;
 mod http;
@@ -36,6 +37,7 @@ use crate::rights::Rights;
 
 pub use accounts::{AccountSecret, AccountSettings, Token};
 pub(crate) use accounts::{TOKEN_BYTES_MIN, sha256};
+pub use dashboard::DashboardSettings;
 pub use dcc_whitelist::DccWhitelist;
 pub use federation::{
     BROKER_URLS_MAX, FederationSettings, PEER_NAME_BYTES_MAX, PEERS_MAX, PeerSettings, PeerTls, PeerTrust,
@@ -78,6 +80,8 @@ pub struct Config {
     pub listen: Listen,
     /// The exchange with other servers.
     pub federation: FederationSettings,
+    /// The dashboard.
+    pub dashboard: DashboardSettings,
     /// The log.
     pub log: LogSettings,
     /// The settings that can change while the server runs.
@@ -316,6 +320,7 @@ impl Config {
             ("threads", self.threads != other.threads),
             ("listen", self.listen != other.listen),
             ("federation", self.federation != other.federation),
+            ("dashboard", self.dashboard != other.dashboard),
             ("log", self.log != other.log),
         ];
         differs.into_iter().filter_map(|(setting, differs)| differs.then_some(setting))

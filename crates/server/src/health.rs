@@ -91,6 +91,8 @@ states! {
     BookFills: "book_fills", Warning;
     /// The certificate of HTTP over TLS expires soon or has expired.
     CertificateEnds: "certificate_ends", Warning;
+    /// The file with the history for the dashboard cannot be written.
+    HistoryFails: "history_fails", Warning;
     /// A table that rejects new entries when full is nearly full.
     TableFills: "table_fills", Warning;
 }

@@ -15,8 +15,9 @@
 //! | `judge`, `explain` | verdicts and their explanations |
 //! | `claims`, `count`, `learn` | reports and revocations; recipients; good mail |
 //! | `administration` | the administrative paths and their handlers |
-//! | `stats`, `accounts`, `whitelist` | statistics, accounts and the whitelist: responses and changes |
+//! | `stats`, `history`, `accounts`, `whitelist` | statistics, counters over time, accounts and the whitelist: responses and changes |
 //! | `federation` | paths for replicas, and information about peers |
+//! | `dashboard` | the web pages for operators |
 //! | `note` | the log lines of requests |
 //! | `fault` | errors, as `application/problem+json` |
 //!
@@ -29,9 +30,11 @@ mod caller;
 mod claims;
 mod connection;
 mod count;
+mod dashboard;
 mod explain;
 mod fault;
 mod federation;
+mod history;
 mod judge;
 mod learn;
 mod names;
@@ -45,6 +48,7 @@ mod whitelist;
 mod tests;
 
 pub(crate) use connection::{serve, serve_secure, serve_stream, serve_user};
+pub(crate) use dashboard::{LINK_LIFETIME, Live, Sessions, publish_live};
 pub(crate) use fault::Fault;
 pub(crate) use names::of_this_machine as names_of_this_machine;
 pub(crate) use note::Note;
@@ -64,9 +68,21 @@ const BODIES_BYTES_MAX: usize = 96 << 20;
 /// Maximum number of body bytes of strangers in memory.
 const STRANGERS_BODIES_BYTES_MAX: usize = 32 << 20;
 
-/// Returns the router, for [`serve`].
-pub(crate) fn router(service: &Arc<Service>) -> Router {
-    router::router(Http::new(Arc::clone(service)))
+/// The paths that a listener serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Paths {
+    /// Those of the API.
+    Api,
+    /// Those of the dashboard.
+    Dashboard,
+    /// Both.
+    All,
+}
+
+/// Returns the routers for [`serve`], which share their limits on memory.
+pub(crate) fn routers(service: &Arc<Service>) -> impl Fn(Paths) -> Router + use<> {
+    let http = Http::new(Arc::clone(service));
+    move |paths| router::router(http.clone(), paths)
 }
 
 /// State shared by the handlers.

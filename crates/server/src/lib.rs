@@ -23,6 +23,7 @@
 //! | `last_claims` | the time of each account's last claim |
 //! | `health`, `watch`, `refusals` | the table of conditions, and the code that updates it |
 //! | `fatal` | ends the process after a fatal error |
+//! | `history`, `resources` | counters over time; memory and disk space |
 //! | `metrics`, `log`, `audit` | counters, log lines of requests, and the audit trail |
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]
@@ -42,6 +43,7 @@ mod federation;
 mod fuzzy;
 mod fuzzy_keys;
 mod health;
+mod history;
 mod http;
 mod last_claims;
 mod learning;
@@ -54,6 +56,7 @@ mod pyzor;
 mod razor;
 mod refusals;
 mod replays;
+mod resources;
 pub mod rights;
 mod server;
 mod service;
@@ -73,5 +76,5 @@ pub use config::{Config, ConfigError};
 pub use federation::FederationError;
 pub use fuzzy_keys::KeyFileError;
 pub use policy::PolicyChangeError;
-pub use server::{Listening, ServeError, Server};
+pub use server::{LINK_MINUTES, Listening, ServeError, Server};
 pub use signals::{Signal, Signals};

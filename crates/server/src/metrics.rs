@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use bruit_protocols::prometheus::{self, Family, Labels};
 use histogram::Histogram;
+pub(crate) use histogram::{BUCKETS, quantile};
 
 use crate::service::Service;
 
@@ -199,6 +200,11 @@ impl ProtocolMetrics {
     /// Counts a refused connection.
     pub(crate) fn refuse_connection(&self) {
         self.connections_refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the number of requests in each bucket of durations.
+    pub(crate) fn durations(&self) -> [u64; BUCKETS] {
+        self.seconds.counts()
     }
 
     /// Returns the number of requests with this result.

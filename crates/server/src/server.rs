@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use axum::Router;
 use bruit_engine::budget::BUDGET_DEFAULT;
 use bruit_engine::event::Event;
 use bruit_engine::realm::RealmMismatch;
@@ -28,13 +29,14 @@ use crate::accounts::{self, AccountError};
 use crate::admin_token::AdminTokenError;
 use crate::audit::audit_local;
 use crate::clock::system_time;
-use crate::config::{Config, Settings};
+use crate::config::{Config, DashboardSettings, Settings};
 use crate::dcc::Dcc;
 use crate::descriptor_limit;
 use crate::federation::{self, FederationError, Identity, Links};
 use crate::fuzzy::{Fuzzy, Vault};
 use crate::fuzzy_keys::{self, KeyFileError};
-use crate::http;
+use crate::history::Recorder;
+use crate::http::{self, Paths};
 use crate::learning::Learner;
 use crate::metrics::Interface;
 use crate::node_key;
@@ -52,6 +54,12 @@ use crate::watch::Watcher;
 /// Time limit for connections to end when the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
 
+/// The name of the dashboard's own listener, which is its section in the configuration.
+const DASHBOARD: &str = "dashboard";
+
+/// Lifetime of a link from [`Server::sign_in_link`], in minutes.
+pub const LINK_MINUTES: u64 = http::LINK_LIFETIME.as_secs() / 60;
+
 /// Maximum number of account changes per submission.
 const ACCOUNTS_PER_SUBMIT: usize = 256;
 
@@ -66,6 +74,7 @@ pub struct Server {
     ticker: Ticker,
     watcher: Watcher,
     learner: Learner,
+    recorder: Recorder,
     directory: PathBuf,
     key: NodeKey,
     links: Option<Links>,
@@ -221,6 +230,7 @@ impl Server {
         check_modes(directory);
         let key = node_key::own(directory)?;
         let service = Arc::new(Service::new(store, config.settings.clone()));
+        service.set_startup(directory, config);
         service.admin_token.load(directory)?;
         bring_up_to_date(&service)?;
         service.federation.identify(Identity { key: key.public(), founding: directory.join(FOUNDING_FILE) });
@@ -238,6 +248,7 @@ impl Server {
             ticker: Ticker::start(Arc::clone(&service)).map_err(ServeError::Start)?,
             watcher: Watcher::start(Arc::clone(&service)).map_err(ServeError::Start)?,
             learner: Learner::start(Arc::clone(&service)).map_err(ServeError::Start)?,
+            recorder: Recorder::start(Arc::clone(&service), directory).map_err(ServeError::Start)?,
             service,
             listening: Vec::new(),
             listeners: Vec::new(),
@@ -303,21 +314,48 @@ impl Server {
         Ok(())
     }
 
-    /// Listens for plain HTTP, HTTP over TLS, and HTTP on a Unix socket.
+    /// Listens for plain HTTP, HTTP over TLS, and HTTP on a Unix socket, and for the dashboard.
     fn listen_http(&mut self, config: &Config) -> Result<(), ServeError> {
-        let (service, router) = (Arc::clone(&self.service), http::router(&self.service));
-        let plain = router.clone();
-        let note = |address: SocketAddr| format!("http://{address}");
-        let serve = move |connection| http::serve(connection, plain.clone());
-        self.listen_tcp(Interface::Http, &config.listen.http, note, serve)?;
-        let secure = router.clone();
-        let note = |address: SocketAddr| format!("https://{address}");
-        let serve = move |connection| http::serve_secure(connection, Arc::clone(&service), secure.clone());
-        self.listen_tcp(Interface::Http, &config.listen.https, note, serve)?;
+        let routers = http::routers(&self.service);
+        let DashboardSettings { enabled, listen } = &config.dashboard;
+        let router = routers(if *enabled && listen.is_empty() { Paths::All } else { Paths::Api });
+        self.listen_plain(Interface::Http.name(), &config.listen.http, &router)?;
+        self.listen_secure(Interface::Http.name(), &config.listen.https, &router)?;
+        let pages = routers(Paths::Dashboard);
+        match config.settings.http.tls {
+            Some(_) => self.listen_secure(DASHBOARD, listen, &pages)?,
+            None => self.listen_plain(DASHBOARD, listen, &pages)?,
+        }
         let Some(socket) = &config.listen.http_socket else { return Ok(()) };
         let serve = move |stream, permit, stop| http::serve_user(stream, permit, stop, router.clone());
         let failed = |source| ServeError::Socket { path: socket.path.clone(), source };
         unix::listen(&self.runtime, &self.service, socket, self.stop_tasks.subscribe(), serve).map_err(failed)
+    }
+
+    /// Listens for plain HTTP. `name` is the section of the configuration with the addresses.
+    fn listen_plain(
+        &mut self,
+        name: &'static str,
+        addresses: &[SocketAddr],
+        router: &Router,
+    ) -> Result<(), ServeError> {
+        let router = router.clone();
+        let note = |address: SocketAddr| format!("http://{address}");
+        let serve = move |connection| http::serve(connection, router.clone());
+        self.listen_tcp_as(name, Interface::Http, addresses, note, serve)
+    }
+
+    /// Listens for HTTP over TLS. `name` is the section of the configuration with the addresses.
+    fn listen_secure(
+        &mut self,
+        name: &'static str,
+        addresses: &[SocketAddr],
+        router: &Router,
+    ) -> Result<(), ServeError> {
+        let (service, router) = (Arc::clone(&self.service), router.clone());
+        let note = |address: SocketAddr| format!("https://{address}");
+        let serve = move |connection| http::serve_secure(connection, Arc::clone(&service), router.clone());
+        self.listen_tcp_as(name, Interface::Http, addresses, note, serve)
     }
 
     /// Listens for other servers, and adds the public key that they need to the list of listeners.
@@ -339,7 +377,21 @@ impl Server {
         S: Fn(tcp::Connection) -> F + Clone + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
-        let name = protocol.name();
+        self.listen_tcp_as(protocol.name(), protocol, addresses, note, serve)
+    }
+
+    fn listen_tcp_as<S, F>(
+        &mut self,
+        name: &'static str,
+        protocol: Interface,
+        addresses: &[SocketAddr],
+        note: impl Fn(SocketAddr) -> String,
+        serve: S,
+    ) -> Result<(), ServeError>
+    where
+        S: Fn(tcp::Connection) -> F + Clone + Send + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
         for &address in addresses {
             let failed = |source| ServeError::Listen { protocol: name, address, source };
             let stop = self.stop_tasks.subscribe();
@@ -377,6 +429,19 @@ impl Server {
     #[must_use]
     pub fn listening(&self) -> &[Listening] {
         &self.listening
+    }
+
+    /// Returns an address at which a browser on this machine can sign in to the dashboard, once and within
+    /// [`LINK_MINUTES`]. Returns `None` if the dashboard is turned off or has no address.
+    #[must_use]
+    pub fn sign_in_link(&self) -> Option<String> {
+        let DashboardSettings { enabled, listen } = &self.started_with.dashboard;
+        let name = if listen.is_empty() { Interface::Http.name() } else { DASHBOARD };
+        let at = self.listening.iter().filter(|_| *enabled).find(|listening| listening.protocol == name)?;
+        let base = reachable_base(at)?;
+        let Service { sessions, admin_token, .. } = &*self.service;
+        let link = sessions.create_link(admin_token.hash()?, self.service.uptime())?;
+        Some(format!("{base}/sign-in?link={link}"))
     }
 
     /// Returns the result of the recovery at the start.
@@ -448,6 +513,7 @@ impl Server {
         self.ticker.stop();
         self.watcher.stop();
         self.learner.stop();
+        self.recorder.stop();
         self.links.into_iter().for_each(Links::stop);
         self.listeners.into_iter().for_each(udp::Listener::join);
         // Every connection's task holds a receiver until it ends.
@@ -460,6 +526,18 @@ impl Server {
             None => Status::default(),
         }
     }
+}
+
+/// Returns the URL of a listener for a browser on this machine. Over plain HTTP, only loopback addresses are suitable.
+fn reachable_base(at: &Listening) -> Option<String> {
+    let ip = at.address.ip();
+    let is_secure = at.note.starts_with("https://");
+    let host = match (ip.is_unspecified(), ip.is_loopback() || is_secure) {
+        (true, _) => format!("localhost:{}", at.address.port()),
+        (false, true) => at.address.to_string(),
+        (false, false) => return None,
+    };
+    Some(format!("{}://{host}", if is_secure { "https" } else { "http" }))
 }
 
 fn open(config: &Config, directory: &Path, progress: &mut dyn FnMut(u64)) -> Result<Clearinghouse, ServeError> {

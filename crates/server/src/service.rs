@@ -1,6 +1,7 @@
 //! State shared by all listeners: the clearinghouse, settings, limits, counters, and the clock.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use bruit_engine::Outcome;
@@ -12,11 +13,13 @@ use bruit_store::{Clearinghouse, SubmitError};
 
 use crate::admin_token::AdminToken;
 use crate::clock::Clock;
-use crate::config::Settings;
+use crate::config::{Config, Settings};
 use crate::connections::Connections;
 use crate::fatal::Fatal;
 use crate::federation::Federation;
 use crate::health::Health;
+use crate::history::Recording;
+use crate::http::{Live, Sessions};
 use crate::last_claims::LastClaims;
 use crate::learning::Learning;
 use crate::limits::{Buckets, Rate};
@@ -40,6 +43,10 @@ pub(crate) struct Service {
     pub(crate) learning: Learning,
     pub(crate) connections: Arc<Connections>,
     pub(crate) federation: Arc<Federation>,
+    pub(crate) sessions: Sessions,
+    pub(crate) live: Live,
+    pub(crate) history: Recording,
+    startup: OnceLock<(PathBuf, Config)>,
     settings: RwLock<Arc<Settings>>,
     failure: Mutex<Option<Failure>>,
     started: Instant,
@@ -117,10 +124,29 @@ impl Service {
             learning: Learning::default(),
             connections: Arc::default(),
             federation: Arc::default(),
+            sessions: Sessions::default(),
+            live: Live::default(),
+            history: Recording::default(),
+            startup: OnceLock::new(),
             settings,
             failure: Mutex::new(None),
             started: Instant::now(),
         }
+    }
+
+    /// Sets the data directory and the configuration of the start. Only the first call has an effect.
+    pub(crate) fn set_startup(&self, directory: &Path, config: &Config) {
+        let _ = self.startup.set((directory.to_owned(), config.clone()));
+    }
+
+    /// Returns the data directory, if the service has one.
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        self.startup.get().map(|(directory, _)| directory.as_path())
+    }
+
+    /// Returns the configuration of the start, whose settings may have changed since.
+    pub(crate) fn started_with(&self) -> Option<&Config> {
+        self.startup.get().map(|(_, config)| config)
     }
 
     /// Returns the current settings. Listeners call this once per batch or connection.

@@ -3,7 +3,9 @@
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 pub(crate) mod bank;
+pub(crate) mod browser;
 mod clients;
+pub(crate) mod dashboard;
 pub(crate) mod dovecot;
 pub(crate) mod lossy;
 pub(crate) mod milter;
@@ -18,6 +20,8 @@ pub(crate) mod wire;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -28,6 +32,19 @@ pub(crate) use clients::{PyzorHome, RazorHome};
 pub(crate) use program::{Answer, output_of, program, run, testdata};
 #[allow(unused_imports, reason = "not every test runs a server")]
 pub(crate) use server::{FakeClock, Server};
+
+/// Maximum wait for a condition.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until a condition holds.
+#[track_caller]
+pub(crate) fn until(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "timed out: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
 
 /// Runs `bruit`.
 pub(crate) fn bruit(arguments: &[&str]) -> Output {

@@ -609,7 +609,7 @@ fn what_is_wrong_is_told_as_a_problem() {
     let json = &[("Content-Type", "application/json")][..];
     let long = vec![b' '; (64 << 10) + 1];
     for (method, path, fields, body, status) in [
-        ("GET", "/", &[][..], &b""[..], 404),
+        ("GET", "/v1/nothing", &[][..], &b""[..], 404),
         ("GET", "/v1/check", &[], b"", 405),
         ("DELETE", "/v1/stats", &[], b"", 405),
         ("POST", "/v1/check", &[], b"{}", 415),

@@ -14,6 +14,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::accounts::RawAccount;
+use super::dashboard::RawDashboard;
 use super::federation::{self, RawFederation, RawNats, RawPeer};
 use super::http::RawHttp;
 use super::learning::RawLearning;
@@ -62,6 +63,7 @@ pub(super) struct File {
     peers: Vec<RawPeer>,
     trust: RawTrust,
     learning: RawLearning,
+    dashboard: RawDashboard,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
@@ -218,6 +220,7 @@ impl File {
             federation: FederationSettings { publish: self.federation.publish, broker },
             memory_bytes: self.memory.map(memory).transpose()?,
             shrink: false,
+            dashboard: self.dashboard.check()?,
             log: self.log,
             durability: durability(self.durability, self.relaxed_window)?,
             threads: within("threads", self.threads.unwrap_or(1), 1, THREADS_MAX)?,

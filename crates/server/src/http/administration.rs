@@ -11,8 +11,8 @@ use bruit_engine::accounts::AccountChange;
 use bruit_engine::event::Event;
 use bruit_engine::whitelist::WhitelistChange;
 use bruit_protocols::http::{
-    AccountName, AccountPage, AccountPatch, ClockAccepted, Done, Explained, NewAccount, PeerName, Stats, Whitelist,
-    WhitelistEntry,
+    AccountName, AccountPage, AccountPatch, ClockAccepted, Done, Explained, History, NewAccount, PeerName, Stats,
+    Whitelist, WhitelistEntry,
 };
 use bruit_protocols::prometheus;
 use serde::Deserialize;
@@ -22,7 +22,7 @@ use super::caller::{Caller, Right};
 use super::fault::{Fault, Reply};
 use super::note::Reason;
 use super::router::{Answer, source};
-use super::{Http, accounts, claims, explain, federation, stats, whitelist};
+use super::{Http, accounts, claims, explain, federation, history, stats, whitelist};
 use crate::audit::{Actor, audit, audit_refusal};
 use crate::clock::Accepted;
 use crate::metrics::{self, Disposition};
@@ -35,6 +35,7 @@ pub(super) fn routes(http: Http) -> Router<Http> {
     Router::new()
         .route("/v1/explain", post(explain_message))
         .route("/v1/stats", get(get_stats))
+        .route("/v1/history", get(get_history))
         .route("/v1/accounts", get(list_accounts).post(add_account).patch(update_account).delete(remove_account))
         .route("/v1/whitelist", get(list_whitelist).post(add_to_whitelist).delete(remove_from_whitelist))
         .route("/v1/peers", get(federation::peers))
@@ -84,6 +85,22 @@ async fn explain_message(State(http): State<Http>, caller: Caller, request: Requ
 async fn get_stats(State(http): State<Http>, caller: Caller) -> Answer<Stats> {
     caller.require(Right::Monitor)?;
     Ok(Reply(Disposition::Other, http.compute(|service| Ok(stats::stats(service))).await?))
+}
+
+/// The span of the history.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HistoryQuery {
+    #[serde(default)]
+    span: history::SpanName,
+}
+
+type HistoryResult = Result<Query<HistoryQuery>, axum::extract::rejection::QueryRejection>;
+
+async fn get_history(State(http): State<Http>, caller: Caller, query: HistoryResult) -> Answer<History> {
+    caller.require(Right::Monitor)?;
+    let Query(HistoryQuery { span }) = query.map_err(Fault::malformed)?;
+    Ok(Reply(Disposition::Other, http.compute(move |service| Ok(history::history(service, span.into()))).await?))
 }
 
 /// The position in a list.

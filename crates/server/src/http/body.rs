@@ -27,7 +27,7 @@ use crate::service::Limited;
 const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Maximum length of an administrative request.
-const SMALL_BYTES_MAX: usize = 64 << 10;
+pub(super) const SMALL_BYTES_MAX: usize = 64 << 10;
 
 /// The media types of a raw message.
 const MESSAGES: [&str; 3] = ["message/rfc822", "text/plain", "application/octet-stream"];
@@ -103,6 +103,11 @@ impl RequestSubject {
 }
 
 impl ReceivedBody {
+    /// Creates a body that was read already: a message, or JSON.
+    pub(super) const fn new(bytes: Vec<u8>, is_message: bool, permits: Vec<OwnedSemaphorePermit>) -> Self {
+        Self { bytes, is_message, permits }
+    }
+
     /// Parses the body. If the body is a message, computes the message's signatures.
     pub(super) fn asked(self, purpose: Purpose, settings: &Settings) -> Result<RequestSubject, Fault> {
         if self.is_message {
@@ -144,7 +149,7 @@ fn media_type(headers: &HeaderMap) -> String {
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-async fn collect(
+pub(super) async fn collect(
     body: Body,
     bytes_max: usize,
     bodies: &std::sync::Arc<Semaphore>,

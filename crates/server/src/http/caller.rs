@@ -122,12 +122,23 @@ impl FromRequestParts<Http> for Caller {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, http: &Http) -> Result<Self, Fault> {
+        Self::authenticate(parts, http, shown_token(&parts.headers))
+    }
+}
+
+impl Caller {
+    /// Returns the caller of a request with the token of this hash, if it has one.
+    pub(super) fn authenticate(
+        parts: &Parts,
+        http: &Http,
+        shown: Result<Option<[u8; 32]>, Fault>,
+    ) -> Result<Self, Fault> {
         let Some(&peer) = parts.extensions.get::<RemoteEnd>() else { return Err(Fault::broken()) };
         let service = &*http.service;
         let settings = service.settings();
         let source = source_of(peer, parts.version, &parts.headers, &settings);
         let permit = parts.extensions.get::<Arc<Permit>>();
-        match Self::of(peer, source, parts, &settings, service).inspect(|caller| caller.prove(permit)) {
+        match Self::of(peer, source, parts, shown, &settings, service).inspect(|caller| caller.prove(permit)) {
             Ok(caller) => {
                 let caller = Self { note: Note::of(&parts.extensions), ..caller };
                 if let (Some(note), Some(name)) = (&caller.note, &caller.name) {
@@ -140,21 +151,29 @@ impl FromRequestParts<Http> for Caller {
             Err(_) => Err(Fault::limited("requests")),
         }
     }
-}
 
-impl Caller {
+    /// Applies the limit on requests to a request whose caller is not needed.
+    pub(super) fn admit(parts: &Parts, http: &Http) -> Result<(), Fault> {
+        let Some(&peer) = parts.extensions.get::<RemoteEnd>() else { return Err(Fault::broken()) };
+        let service = &*http.service;
+        let settings = service.settings();
+        let source = source_of(peer, parts.version, &parts.headers, &settings);
+        let is_admitted = service.admits(&source, Limited::Request, &settings, service.uptime());
+        if is_admitted { Ok(()) } else { Err(Fault::limited("requests")) }
+    }
+
     fn of(
         peer: RemoteEnd,
         source: Source,
         parts: &Parts,
+        shown: Result<Option<[u8; 32]>, Fault>,
         settings: &Arc<Settings>,
         service: &Service,
     ) -> Result<Self, Fault> {
         check_host(&parts.headers, &settings.http.hosts)?;
         check_origin(&parts.headers)?;
         let key = &service.key;
-        let shown = shown_token(&parts.headers)?;
-        let known = shown.map(|shown| known(&shown, &service.admin_token, settings)).transpose()?;
+        let known = shown?.map(|shown| known(&shown, &service.admin_token, settings)).transpose()?;
         let on_behalf = on_behalf(&parts.headers, known.as_ref());
         let (reporter, grant, name) = match (known, peer) {
             (Some(token), _) => (holder(&token, &source, key), Grant::of(&token), Some(token.name)),
@@ -185,6 +204,11 @@ impl Caller {
     /// Returns the caller for the audit trail.
     pub(super) fn who(&self) -> Actor<'_> {
         Actor { from: self.source.address, name: self.name.as_deref() }
+    }
+
+    /// Returns the name of the token or user, if there is one.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
     }
 
     /// Moves the connection of a token's holder to the class of own users.

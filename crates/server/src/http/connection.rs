@@ -47,7 +47,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves one connection to its end.
 pub(crate) async fn serve(connection: Connection, router: Router) {
-    let Some(peer) = peer(&connection) else { return };
+    let Some(peer) = peer(&connection, false) else { return };
     if is_heard(&connection).await {
         let Connection { stream, stop, permit, .. } = connection;
         serve_stream(stream, permit, stop, router, peer).await;
@@ -56,7 +56,7 @@ pub(crate) async fn serve(connection: Connection, router: Router) {
 
 /// Serves one TLS connection to its end, with the current certificate.
 pub(crate) async fn serve_secure(connection: Connection, service: Arc<Service>, router: Router) {
-    let Some(peer) = peer(&connection) else { return };
+    let Some(peer) = peer(&connection, true) else { return };
     let Some(certificate) = service.settings().http.tls.clone() else { return };
     if !is_heard(&connection).await {
         return;
@@ -81,9 +81,9 @@ pub(crate) async fn serve_user(stream: UnixStream, permit: Arc<Permit>, stop: wa
 }
 
 /// Returns the addresses of both ends, unless the connection is already closed.
-fn peer(connection: &Connection) -> Option<RemoteEnd> {
+fn peer(connection: &Connection, is_tls: bool) -> Option<RemoteEnd> {
     let local = connection.stream.local_addr().ok()?.ip();
-    Some(RemoteEnd::Network(Ends { remote: connection.source.address, local }))
+    Some(RemoteEnd::Network(Ends { remote: connection.source.address, local, is_tls }))
 }
 
 /// Waits for the first byte, so that a silent connection allocates no buffers. Returns false if none arrives.

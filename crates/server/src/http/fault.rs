@@ -42,6 +42,11 @@ impl Fault {
         self
     }
 
+    /// Returns true if the token is unknown.
+    pub(super) fn is_unknown_token(&self) -> bool {
+        self.status == StatusCode::UNAUTHORIZED
+    }
+
     /// Returns the detail text.
     pub(super) fn detail(&self) -> &str {
         &self.detail

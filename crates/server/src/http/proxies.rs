@@ -26,6 +26,8 @@ pub(super) struct Ends {
     pub(super) remote: IpAddr,
     /// The local address of the connection.
     pub(super) local: IpAddr,
+    /// True if the connection uses TLS.
+    pub(super) is_tls: bool,
 }
 
 /// Returns the source of a request.
@@ -46,7 +48,7 @@ pub(super) fn source(ends: Ends, version: Version, headers: &HeaderMap, settings
 
 /// Returns true if no proxy can have forwarded a request. A proxy would speak HTTP/1.0, add headers, or keep the name
 /// that its client used.
-fn is_direct(ends: Ends, version: Version, headers: &HeaderMap) -> bool {
+pub(super) fn is_direct(ends: Ends, version: Version, headers: &HeaderMap) -> bool {
     let is_modern = version >= Version::HTTP_11;
     is_modern
         && !headers.keys().any(is_of_proxy)
@@ -55,7 +57,7 @@ fn is_direct(ends: Ends, version: Version, headers: &HeaderMap) -> bool {
 
 /// Returns true if no proxy can have forwarded a request on the Unix socket, where host names are arbitrary.
 pub(super) fn is_direct_local(version: Version, headers: &HeaderMap) -> bool {
-    let ends = Ends { remote: Ipv4Addr::LOCALHOST.into(), local: Ipv4Addr::LOCALHOST.into() };
+    let ends = Ends { remote: Ipv4Addr::LOCALHOST.into(), local: Ipv4Addr::LOCALHOST.into(), is_tls: false };
     is_direct(ends, version, headers)
 }
 
@@ -181,7 +183,7 @@ mod tests {
     }
 
     fn ends(remote: &str, local: &str) -> Ends {
-        Ends { remote: remote.parse().unwrap(), local: local.parse().unwrap() }
+        Ends { remote: remote.parse().unwrap(), local: local.parse().unwrap(), is_tls: false }
     }
 
     fn settings(more: &str) -> Settings {

@@ -22,7 +22,7 @@ use super::claims::Prepared;
 use super::count::Options;
 use super::fault::{Fault, Reply};
 use super::note::Note;
-use super::{Http, administration, claims, count, federation, judge, learn};
+use super::{Http, Paths, administration, claims, count, dashboard, federation, judge, learn};
 use crate::health::Severity;
 use crate::metrics::{Disposition, Interface};
 use crate::service::{Limited, Service, signatures};
@@ -32,8 +32,22 @@ pub(super) const OPENAPI: &str = include_str!("openapi.json");
 
 pub(super) type Answer<T> = Result<Reply<T>, Fault>;
 
-/// Returns the router of all paths.
-pub(super) fn router(http: Http) -> Router {
+/// Returns the router of the given paths.
+pub(super) fn router(http: Http, paths: Paths) -> Router {
+    let router = match paths {
+        Paths::Api => api(http.clone()),
+        Paths::Dashboard => dashboard::routes(),
+        Paths::All => api(http.clone()).merge(dashboard::routes()),
+    };
+    router
+        .fallback(|| async { Fault::not_found() })
+        .method_not_allowed_fallback(|| async { Fault::method() })
+        .layer(from_fn_with_state(http.clone(), count_request))
+        .with_state(http)
+}
+
+/// Returns the router of the API.
+fn api(http: Http) -> Router<Http> {
     Router::new()
         .route("/v1/check", post(check))
         .route("/v1/count", post(count::count))
@@ -45,11 +59,7 @@ pub(super) fn router(http: Http) -> Router {
         .route("/v1/health", get(health))
         .route("/v1/ready", get(ready))
         .route("/v1/openapi.json", get(openapi))
-        .merge(administration::routes(http.clone()))
-        .fallback(|| async { Fault::not_found() })
-        .method_not_allowed_fallback(|| async { Fault::method() })
-        .layer(from_fn_with_state(http.clone(), count_request))
-        .with_state(http)
+        .merge(administration::routes(http))
 }
 
 /// Counts a request by its result.

@@ -9,6 +9,9 @@ use bruit_protocols::prometheus::{Family, Labels};
 /// one. The last is 5 s.
 const BOUNDED: usize = 20;
 
+/// Number of buckets.
+pub(crate) const BUCKETS: usize = BOUNDED + 1;
+
 /// Upper bound of the first bucket.
 const FIRST: Duration = Duration::from_micros(10);
 
@@ -16,7 +19,7 @@ const FIRST: Duration = Duration::from_micros(10);
 #[derive(Debug)]
 pub(super) struct Histogram {
     /// Number of durations in each bucket, not cumulative. The last bucket has no upper bound.
-    buckets: [AtomicU64; BOUNDED + 1],
+    buckets: [AtomicU64; BUCKETS],
     sum_nanos: AtomicU64,
 }
 
@@ -39,6 +42,11 @@ impl Histogram {
         self.sum_nanos.fetch_add(nanos.saturating_mul(count), Ordering::Relaxed);
     }
 
+    /// Returns the number of durations in each bucket.
+    pub(super) fn counts(&self) -> [u64; BUCKETS] {
+        std::array::from_fn(|place| self.buckets.get(place).map_or(0, |bucket| bucket.load(Ordering::Relaxed)))
+    }
+
     /// Adds the buckets, sum and count to a family.
     pub(super) fn write(&self, family: &mut Family, labels: &Labels) {
         let mut count = 0;
@@ -52,6 +60,19 @@ impl Histogram {
         // Sum up the buckets read above. They may have grown since, so a separate counter could contradict them.
         family.add_part("_count", labels.clone(), count as f64);
     }
+}
+
+/// Returns the upper bound of the bucket that contains a quantile, or `None` if there are no durations. The last bucket
+/// has no bound, so its lower bound is returned.
+pub(crate) fn quantile(counts: &[u64; BUCKETS], share: f64) -> Option<Duration> {
+    let total = counts.iter().fold(0_u64, |total, count| total.saturating_add(*count));
+    let wanted = (total as f64 * share).ceil().max(1.0) as u64;
+    let mut seen = 0_u64;
+    let found = counts.iter().position(|count| {
+        seen = seen.saturating_add(*count);
+        seen >= wanted
+    });
+    (total > 0).then(|| bound(found.unwrap_or(BOUNDED).min(BOUNDED - 1)))
 }
 
 /// Returns the upper bound of a bucket.
@@ -75,6 +96,17 @@ mod tests {
         let last = bound(BOUNDED - 1);
         assert_eq!((place(last), place(last + Duration::from_nanos(1))), (BOUNDED - 1, BOUNDED));
         assert!(last > Duration::from_secs(5));
+    }
+
+    #[test]
+    fn a_quantile_is_the_bound_of_its_bucket() {
+        let mut counts = [0; BUCKETS];
+        assert_eq!(quantile(&counts, 0.5), None);
+        (counts[0], counts[3]) = (99, 1);
+        assert_eq!(quantile(&counts, 0.99), Some(FIRST));
+        assert_eq!(quantile(&counts, 0.995), Some(bound(3)));
+        counts[BOUNDED] = u64::MAX;
+        assert_eq!(quantile(&counts, 1.0), Some(bound(BOUNDED - 1)));
     }
 
     #[test]

@@ -1,0 +1,274 @@
+//! The dashboard over HTTP: sessions, rights, forged requests, and what the pages change.
+
+mod common;
+
+use std::fs;
+
+use common::dashboard::{Visitor, printed_link};
+use common::{Folder, PyzorHome, Server, testdata};
+use nix::sys::signal::Signal;
+
+const VIEWS: [&str; 7] = ["/", "/explain", "/books", "/reporters", "/whitelist", "/peers", "/settings"];
+
+/// A token that may look, but not change anything.
+const READER: &str = "[[http.tokens]]\nname = \"help <b>desk</b>\"\ntoken = \"a-token-for-the-help-desk\"\nmonitor = true\n\
+    [[http.tokens]]\nname = \"mail\"\ntoken = \"a-token-without-monitor\"\n";
+
+#[test]
+fn the_printed_link_signs_in_once_and_the_token_as_often_as_wanted() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "");
+    let link = printed_link(&server);
+    assert!(!server.greeting.contains(&server.token()), "the token itself is not printed");
+    let mut visitor = Visitor::new(&server);
+    let page = visitor.get(&link);
+    assert!(page.status == 200 && page.header("set-cookie").is_empty(), "opening a link changes nothing");
+    let secret = link.split('=').nth(1).unwrap();
+    assert_eq!(visitor.post("/sign-in", &[("link", secret)]).status, 303);
+    assert!(visitor.get("/").text.contains("Administrator"));
+    let again = Visitor::new(&server).post("/sign-in", &[("link", secret)]);
+    assert!(again.status == 403 && again.text.contains("used already"), "{}", again.text);
+    for _ in 0..2 {
+        assert_eq!(Visitor::signed_in(&server, &server.token()).get("/").status, 200);
+    }
+}
+
+#[test]
+fn every_page_needs_an_open_session_of_a_token_that_may_look() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, READER);
+    let mut stranger = Visitor::new(&server);
+    for view in VIEWS {
+        let page = stranger.get(view);
+        assert_eq!((page.status, page.header("location")), (303, "/sign-in"), "{view}");
+    }
+    assert_eq!(stranger.get("/live").header("location"), "/sign-in");
+    for token in ["", "wrong", "a-token-without-monitor"] {
+        let page = stranger.post("/sign-in", &[("token", token)]);
+        assert!(matches!(page.status, 401 | 403) && page.text.contains("role=\"alert\""), "{token}: {}", page.text);
+        assert!(stranger.cookie().is_none());
+    }
+    let mut reader = Visitor::signed_in(&server, "a-token-for-the-help-desk");
+    for view in VIEWS {
+        let page = reader.get(view);
+        assert_eq!(page.status, 200, "{view}: {}", page.text);
+        assert!(page.text.contains("Read-only") && !page.text.contains("help <b>"), "{view}");
+    }
+    let cookie = reader.cookie().unwrap().to_owned();
+    for wrong in [format!("{cookie}0"), cookie.replace("bruit-", "bruit-1"), "bruit=x".to_owned()] {
+        stranger.set_cookie(&wrong);
+        assert_eq!(stranger.get("/").status, 303, "{wrong}");
+    }
+    assert_eq!(reader.change("/sign-out", &[]).status, 303);
+    let mut replayed = Visitor::new(&server);
+    replayed.set_cookie(&cookie);
+    assert_eq!(replayed.get("/").status, 303, "the session is closed on the server, too");
+}
+
+#[test]
+fn a_session_ends_with_its_token() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "");
+    let visitor = Visitor::signed_in(&server, &server.token());
+    let before = server.token();
+    fs::remove_file(server.data().join("admin.token")).unwrap();
+    server.signal(Signal::SIGHUP);
+    common::until("the token is replaced", || server.data().join("admin.token").exists() && server.token() != before);
+    common::until("the session has ended", || visitor.get("/").status == 303);
+}
+
+#[test]
+fn forged_requests_change_nothing() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, READER);
+    let mut visitor = Visitor::signed_in(&server, &server.token());
+    let token = visitor.get("/").form_token();
+    let add = |token: &str| {
+        [("form_token", token.to_owned()), ("action", "add".to_owned()), ("sender", "evil.example".to_owned())]
+    };
+    fn pairs<'a>(fields: &'a [(&'a str, String)]) -> Vec<(&'a str, &'a str)> {
+        fields.iter().map(|(name, value)| (*name, value.as_str())).collect()
+    }
+    let good = add(&token);
+    for origin in [None, Some("null"), Some("http://evil.example"), Some("http://127.0.0.1:1")] {
+        assert_eq!(visitor.post_from(origin, "/whitelist", &pairs(&good)).status, 403, "{origin:?}");
+    }
+    let mut other = Visitor::signed_in(&server, &server.token());
+    let foreign = add(&other.get("/").form_token());
+    for wrong in [&foreign, &add("")] {
+        let page = visitor.post("/whitelist", &pairs(wrong));
+        assert!(page.status == 403 && page.text.contains("another session"), "{}", page.text);
+    }
+    visitor.fields.push(("sec-fetch-site", "cross-site".to_owned()));
+    assert_eq!(visitor.post("/whitelist", &pairs(&good)).status, 403);
+    visitor.fields = vec![("host", "evil.example".to_owned())];
+    assert_eq!(visitor.get("/").status, 421);
+    visitor.fields.clear();
+    for query in ["/?token=x", "/sign-in?token=x", "/explain?access_token=x"] {
+        let page = visitor.get(query);
+        assert!(page.status == 400 && page.text.contains("replace the token"), "{query}: {}", page.text);
+    }
+    let mut reader = Visitor::signed_in(&server, "a-token-for-the-help-desk");
+    let own = add(&reader.get("/").form_token());
+    assert_eq!(reader.post("/whitelist", &pairs(&own)).status, 403, "a reader changes nothing");
+    let list = other.get("/whitelist").text;
+    assert!(!list.contains("evil.example"), "{list}");
+    // The API ignores cookies.
+    assert_eq!(visitor.get("/v1/stats").status, 403);
+    assert_eq!(visitor.post("/whitelist", &pairs(&good)).status, 303, "the good form works");
+    assert!(other.get("/whitelist").text.contains("evil.example"));
+}
+
+#[test]
+fn nobody_signs_in_through_a_proxy_without_tls_and_attempts_are_limited() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "");
+    let mut proxied = Visitor::new(&server);
+    proxied.fields.push(("x-forwarded-for", "192.0.2.7".to_owned()));
+    let page = proxied.get("/sign-in");
+    assert!(page.text.contains("encrypted connection") && !page.text.contains("<input"), "{}", page.text);
+    assert_eq!(proxied.post("/sign-in", &[("token", &server.token())]).status, 403);
+    let mut guesser = Visitor::new(&server);
+    let statuses: Vec<u16> = (0..60).map(|_| guesser.post("/sign-in", &[("token", "guess")]).status).collect();
+    assert!(statuses.contains(&429) && statuses.iter().all(|status| matches!(status, 401 | 429)), "{statuses:?}");
+}
+
+#[test]
+fn pages_forbid_scripts_frames_and_storage() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "");
+    let visitor = Visitor::signed_in(&server, &server.token());
+    for path in ["/", "/sign-in", "/explain", "/assets/style.css", "/no-such-page"] {
+        let page = visitor.get(path);
+        if path == "/no-such-page" {
+            assert_eq!(page.status, 404);
+            continue;
+        }
+        let policy = page.header("content-security-policy");
+        assert!(policy.starts_with("default-src 'none'") && policy.contains("frame-ancestors 'none'"), "{path}");
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert_eq!((page.header("x-frame-options"), page.header("x-content-type-options")), ("DENY", "nosniff"));
+        assert_eq!(page.header("cache-control"), if path.starts_with("/assets") { "max-age=300" } else { "no-store" });
+        assert!(!page.text.contains("style=") && !page.text.contains("onclick"), "{path}");
+    }
+}
+
+#[test]
+fn text_from_outside_is_never_markup() {
+    const MARKUP: &str = "<img src=x onerror=alert(1)>";
+    let folder = Folder::new();
+    let more = format!(
+        "[[peers]]\nname = \"{MARKUP}\"\nkey = \"3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c\"\n\
+         url = \"https://127.0.0.1:1\"\n[[http.tokens]]\nname = \"{MARKUP}\"\ntoken = \"a-token-with-a-name\"\nadmin = true\n"
+    );
+    let server = Server::start(&folder, &more);
+    let mut visitor = Visitor::signed_in(&server, "a-token-with-a-name");
+    let name = "a\"><script>alert(1)</script>@example.org";
+    let account =
+        [("action", "save"), ("protocol", "razor"), ("name", name), ("secret", "correct horse battery staple")];
+    let added = visitor.change("/reporters", &account);
+    assert_eq!(added.status, 303, "{}", added.text);
+    let mut pages: Vec<String> = VIEWS.iter().map(|view| visitor.get(view).text).collect();
+    pages.push(visitor.get(added.header("location")).text);
+    pages.push(visitor.change("/explain", &[("signature", MARKUP)]).text);
+    let message = format!("From: {MARKUP}@example.org\nSubject: {MARKUP}\n\n<p hidden>{MARKUP}</p>{MARKUP}\n");
+    pages.push(visitor.change("/explain", &[("message", &message)]).text);
+    pages.push(visitor.change("/whitelist", &[("action", MARKUP), ("sender", MARKUP)]).text);
+    pages.push(visitor.get(&format!("/reporters?protocol={0}&name={0}", "%3Cimg%20src=x%3E")).text);
+    pages.push(visitor.get("/sign-in?link=%22%3E%3Cimg%20src=x%3E").text);
+    for page in pages {
+        assert!(!page.contains("<img") && !page.contains("<script>"), "{page}");
+    }
+}
+
+#[test]
+fn a_message_is_explained_revoked_and_then_unknown_to_pyzor() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "");
+    let home = PyzorHome::new(&server);
+    let spam = fs::read(testdata("pyzor/v1-plain-atomic.eml")).unwrap();
+    home.run(&["report"], &spam, 0);
+    home.check(&spam, true);
+    let mut visitor = Visitor::signed_in(&server, &server.token());
+    let page = visitor.change("/explain", &[("message", &String::from_utf8_lossy(&spam))]).text;
+    assert!(page.contains("verdict spam") && page.contains("The site's own users reported it."), "{page}");
+    assert!(page.contains("1 report by the site's own users"), "{page}");
+    let field = |name: &str| {
+        let (_, rest) = page.split_once(&format!("name=\"{name}\" value=\"")).unwrap();
+        rest.split('"').next().unwrap().replace("&quot;", "\"").replace("&amp;", "&")
+    };
+    let (id, subject) = (field("id"), field("subject"));
+    let fields = [("claim", "revoke"), ("id", id.as_str()), ("subject", subject.as_str())];
+    let revoked = visitor.change("/explain/claim", &fields).text;
+    assert!(revoked.contains("Revoked.") && revoked.contains("verdict ham"), "{revoked}");
+    home.check(&spam, false);
+    let again = visitor.change("/explain/claim", &fields).text;
+    assert!(again.contains("It counts once."), "{again}");
+}
+
+#[test]
+fn a_disabled_account_is_refused() {
+    const KEY: &str = "0123456789abcdef0123456789abcdef01234567";
+    let folder = Folder::new();
+    let server = Server::start(&folder, "");
+    let mut visitor = Visitor::signed_in(&server, &server.token());
+    let named = [("protocol", "pyzor"), ("name", "alice")];
+    let saved = visitor.change("/reporters", &[&named[..], &[("action", "save"), ("secret", KEY)]].concat());
+    assert_eq!(saved.status, 303, "{}", saved.text);
+    let owner = PyzorHome::of(&server, "alice", KEY);
+    owner.run(&["ping"], b"", 0);
+    assert_eq!(visitor.change("/reporters", &[&named[..], &[("action", "disable")]].concat()).status, 303);
+    assert!(visitor.get("/reporters").text.contains("disabled"));
+    owner.run(&["ping"], b"", 1);
+    assert_eq!(visitor.change("/reporters", &[&named[..], &[("action", "enable")]].concat()).status, 303);
+    owner.run(&["ping"], b"", 0);
+    assert_eq!(visitor.change("/reporters", &[&named[..], &[("action", "remove")]].concat()).status, 303);
+    assert!(visitor.get("/reporters").text.contains("There are no accounts yet"));
+}
+
+#[test]
+fn the_dashboard_can_be_turned_off_or_moved() {
+    let folder = Folder::new();
+    let off = Server::start(&folder, "[dashboard]\nenabled = false\n");
+    assert!(!off.greeting.contains("sign-in"), "{}", off.greeting);
+    assert_eq!(Visitor::new(&off).get("/sign-in").status, 404);
+    drop(off);
+    let other = Folder::new();
+    let moved = Server::start(&other, "[dashboard]\nlisten = \"127.0.0.1:0\"\n");
+    assert_eq!(Visitor::new(&moved).get("/sign-in").status, 404);
+    let own = Visitor::at(format!("http://{}", moved.address("dashboard")));
+    assert_eq!((own.get("/sign-in").status, own.get("/v1/health").status), (200, 404));
+    assert!(moved.greeting.contains(&format!("http://{}/sign-in?link=", moved.address("dashboard"))));
+}
+
+#[test]
+fn the_history_outlives_sigkill() {
+    let folder = Folder::new();
+    let mut server = Server::start(&folder, "");
+    let home = PyzorHome::new(&server);
+    home.check(b"From: a@b.example\n\nGenuine watches at wholesale prices\n", false);
+    let unknown = |server: &Server| {
+        let answer = history(server);
+        let slots = answer["slots"].as_array().unwrap().clone();
+        let counts = slots.iter().flat_map(|slot| slot["requests"].as_array().unwrap().clone());
+        let of_pyzor = counts.filter(|count| count["protocol"] == "pyzor" && count["answered"] == "unknown");
+        of_pyzor.map(|count| count["count"].as_u64().unwrap()).sum::<u64>()
+    };
+    common::until("the check is in the history", || unknown(&server) == 1);
+    // The file is written when a minute has ended, and at the end.
+    assert!(server.terminate().success());
+    let mut server = server.restart();
+    assert_eq!(unknown(&server), 1);
+    server.kill();
+    let server = server.restart();
+    assert_eq!(unknown(&server), 1);
+}
+
+/// Returns the history of the last day.
+fn history(server: &Server) -> serde_json::Value {
+    let mut visitor = Visitor::new(server);
+    visitor.fields.push(("authorization", format!("Bearer {}", server.token())));
+    let page = visitor.get("/v1/history?span=day");
+    assert_eq!(page.status, 200, "{}", page.text);
+    serde_json::from_str(&page.text).unwrap()
+}

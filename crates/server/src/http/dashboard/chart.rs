@@ -1,0 +1,318 @@
+//! Charts of the history: stacked bars as inline SVG, and the same figures as a table.
+
+use bruit_engine::time::Time;
+use maud::{Markup, PreEscaped, html};
+
+use super::format::{grouped, time};
+use crate::history::{Slot, Span};
+
+/// The size of a drawing, and its margins.
+const WIDTH: u64 = 760;
+const HEIGHT: u64 = 210;
+const LEFT: u64 = 64;
+const RIGHT: u64 = 8;
+const TOP: u64 = 12;
+const BOTTOM: u64 = 28;
+
+/// Number of steps of the vertical axis.
+const STEPS: u64 = 4;
+
+/// Number of labels of the horizontal axis.
+const LABELS: usize = 6;
+
+/// A range of time that a viewer can choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Range {
+    Hour,
+    Day,
+    Month,
+    Years,
+}
+
+impl Range {
+    pub(super) const ALL: [Self; 4] = [Self::Hour, Self::Day, Self::Month, Self::Years];
+
+    /// Returns the range of this name, or the hour.
+    pub(super) fn from_name(name: &str) -> Self {
+        Self::ALL.into_iter().find(|range| range.name() == name).unwrap_or(Self::Hour)
+    }
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Month => "month",
+            Self::Years => "years",
+        }
+    }
+
+    pub(super) const fn title(self) -> &'static str {
+        match self {
+            Self::Hour => "Last hour",
+            Self::Day => "Last day",
+            Self::Month => "Last month",
+            Self::Years => "Last two years",
+        }
+    }
+
+    /// Returns the span whose slots are used.
+    pub(super) const fn span(self) -> Span {
+        match self {
+            Self::Hour | Self::Day => Span::Day,
+            Self::Month => Span::Month,
+            Self::Years => Span::Years,
+        }
+    }
+
+    /// Returns the length of a column in seconds, with its name.
+    const fn column(self) -> (u64, &'static str) {
+        match self {
+            Self::Hour => (60, "minute"),
+            Self::Day => (15 * 60, "15 minutes"),
+            Self::Month => (8 * 3_600, "8 hours"),
+            Self::Years => (7 * 86_400, "week"),
+        }
+    }
+
+    /// Returns the number of columns.
+    const fn columns(self) -> u64 {
+        match self {
+            Self::Hour => 60,
+            Self::Day => 96,
+            Self::Month => 93,
+            Self::Years => 104,
+        }
+    }
+}
+
+/// One colour of the bars.
+pub(super) struct Series {
+    /// The style class, which selects the colour.
+    pub(super) class: &'static str,
+    pub(super) name: &'static str,
+    pub(super) of: fn(&Slot) -> u64,
+}
+
+/// The figures of a chart.
+struct Figures {
+    /// Start of the first column.
+    start: u64,
+    seconds: u64,
+    /// The columns, each with a number for every series.
+    columns: Vec<Vec<u64>>,
+}
+
+impl Figures {
+    fn of(slots: &[&Slot], range: Range, series: &[Series], now: Time) -> Self {
+        let (seconds, _) = range.column();
+        let count = range.columns();
+        let last = now.0 - now.0 % seconds;
+        let start = last.saturating_sub((count - 1) * seconds);
+        let mut columns = vec![vec![0; series.len()]; count as usize];
+        for slot in slots {
+            let at = slot.start.checked_sub(start).map(|since| (since / seconds) as usize);
+            let Some(column) = at.and_then(|at| columns.get_mut(at)) else { continue };
+            column.iter_mut().zip(series).for_each(|(sum, series)| *sum += (series.of)(slot));
+        }
+        Self { start, seconds, columns }
+    }
+
+    fn total(&self, series: usize) -> u64 {
+        self.columns.iter().filter_map(|column| column.get(series)).sum()
+    }
+
+    /// Returns the largest sum of a column.
+    fn highest(&self) -> u64 {
+        self.columns.iter().map(|column| column.iter().sum()).max().unwrap_or(0)
+    }
+
+    fn time(&self, column: usize) -> u64 {
+        self.start + column as u64 * self.seconds
+    }
+}
+
+/// Renders a chart with its table. `slots` are those of the range's span.
+pub(super) fn chart(title: &str, noun: &str, slots: &[&Slot], range: Range, series: &[Series], now: Time) -> Markup {
+    let figures = Figures::of(slots, range, series, now);
+    let (_, column) = range.column();
+    let is_empty = figures.highest() == 0;
+    html! {
+        section .card {
+            h2 { (title) }
+            @if is_empty {
+                p .soft { "Nothing in this time." }
+            } @else {
+                (drawing(&format!("{title}, {}: {}", range.title().to_lowercase(), summary(&figures, series)), &figures, range, series))
+                ul .key {
+                    @for (at, one) in series.iter().enumerate() {
+                        li class=(one.class) { (one.name) ": " (grouped(figures.total(at))) }
+                    }
+                    li .unit { (noun) " per " (column) }
+                }
+                (table(title, &figures, series))
+            }
+        }
+    }
+}
+
+/// Describes a chart in a sentence, for people who do not see it.
+fn summary(figures: &Figures, series: &[Series]) -> String {
+    let parts = series
+        .iter()
+        .enumerate()
+        .map(|(at, one)| format!("{} {}", grouped(figures.total(at)), one.name.to_lowercase()));
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+fn drawing(label: &str, figures: &Figures, range: Range, series: &[Series]) -> Markup {
+    let top = nice(figures.highest());
+    let (bottom, plot) = (HEIGHT - BOTTOM, HEIGHT - TOP - BOTTOM);
+    html! {
+        svg .chart viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(label) {
+            @for step in 0..=STEPS {
+                @let y = bottom - plot * step / STEPS;
+                line .grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(y) y2=(y) {}
+                text x=(LEFT - 8) y=(y + 4) text-anchor="end" { (axis_label(top, step)) }
+            }
+            @for (at, one) in series.iter().enumerate() {
+                path class=(one.class) d=(PreEscaped(bars(figures, at, top))) {}
+            }
+            @for label in 0..LABELS {
+                @let column = figures.columns.len() * label / LABELS;
+                text x=(x(figures, column)) y=(HEIGHT - 8) data-time=(figures.time(column)) data-range=(range.name()) {
+                    (tick(figures.time(column), range))
+                }
+            }
+        }
+    }
+}
+
+/// Returns the label of a step of the vertical axis.
+fn axis_label(top: u64, step: u64) -> String {
+    let value = top as f64 * step as f64 / STEPS as f64;
+    if value.fract() == 0.0 { grouped(value as u64) } else { format!("{value:.1}") }
+}
+
+/// Returns the label of a time on the horizontal axis, in UTC. The script shows it in the zone of the viewer.
+fn tick(at: u64, range: Range) -> String {
+    let text = Time(at).to_string();
+    let (date, clock) = text.split_once(' ').unwrap_or((&text, ""));
+    match range {
+        Range::Hour | Range::Day => clock.chars().take(5).collect(),
+        Range::Month | Range::Years => date.to_owned(),
+    }
+}
+
+/// Returns the left end of a column.
+fn x(figures: &Figures, column: usize) -> u64 {
+    LEFT + (WIDTH - LEFT - RIGHT) * column as u64 / figures.columns.len().max(1) as u64
+}
+
+/// Returns the path of one series: a rectangle for every column, above the series before it.
+fn bars(figures: &Figures, series: usize, top: u64) -> String {
+    let plot = (HEIGHT - TOP - BOTTOM) as f64;
+    let scale = |count: u64| count as f64 * plot / top.max(1) as f64;
+    let mut path = String::new();
+    for (at, column) in figures.columns.iter().enumerate() {
+        let count = column.get(series).copied().unwrap_or(0);
+        if count == 0 {
+            continue;
+        }
+        let below: u64 = column.iter().take(series).sum();
+        let width = x(figures, at + 1).saturating_sub(x(figures, at)).max(2) - 1;
+        let y = (HEIGHT - BOTTOM) as f64 - scale(below + count);
+        path.push_str(&format!("M{} {y:.1}h{width}v{:.1}h-{width}z", x(figures, at), scale(count).max(0.5)));
+    }
+    path
+}
+
+/// Returns the next larger number that divides well: 4, 8, 20, 40, 80, 200 …
+fn nice(number: u64) -> u64 {
+    let mut unit = 1_u64;
+    loop {
+        for factor in [4, 8, 20] {
+            let top = unit.saturating_mul(factor);
+            if top >= number {
+                return top;
+            }
+        }
+        unit = unit.saturating_mul(10);
+    }
+}
+
+fn table(title: &str, figures: &Figures, series: &[Series]) -> Markup {
+    let rows = figures.columns.iter().enumerate().filter(|(_, column)| column.iter().any(|count| *count > 0));
+    html! {
+        details {
+            summary { "The same as a table" }
+            div .scroll tabindex="0" role="region" aria-label=(format!("{title}, as a table")) {
+                table {
+                    thead {
+                        tr {
+                            th scope="col" { "From" }
+                            @for one in series { th .number scope="col" { (one.name) } }
+                        }
+                    }
+                    tbody {
+                        @for (at, column) in rows {
+                            tr {
+                                td { (time(figures.time(at))) }
+                                @for count in column { td .number { (grouped(*count)) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Gauges;
+    use crate::metrics::{Disposition, Interface};
+
+    const NOW: u64 = 1_800_014_400;
+    const SERIES: [Series; 2] = [
+        Series { class: "spam", name: "Spam", of: |slot| slot.total(Disposition::Spam) },
+        Series { class: "ham", name: "Ham", of: |slot| slot.total(Disposition::Ham) },
+    ];
+
+    fn slot(start: u64, spam: u64) -> Slot {
+        let mut slot = Slot::new(start);
+        let mut requests = slot.requests;
+        requests[crate::history::counter(Interface::Dcc, Disposition::Spam)] = spam;
+        slot.add(&requests, &[0; crate::metrics::BUCKETS], Gauges::default());
+        slot
+    }
+
+    #[test]
+    fn slots_are_added_up_in_columns_and_others_are_left_out() {
+        let slots =
+            [slot(NOW - 900, 1), slot(NOW - 840, 2), slot(NOW, 4), slot(NOW - 100_000, 9), slot(NOW + 86_400, 9)];
+        let slots: Vec<&Slot> = slots.iter().collect();
+        let figures = Figures::of(&slots, Range::Day, &SERIES, Time(NOW));
+        assert_eq!((figures.columns.len(), figures.total(0), figures.highest()), (96, 7, 4));
+        assert_eq!(figures.columns[94..], [vec![3, 0], vec![4, 0]]);
+        assert_eq!(figures.time(95), NOW);
+    }
+
+    #[test]
+    fn a_chart_is_small_and_has_the_figures_in_words() {
+        let slots: Vec<Slot> = (0..60).map(|minute| slot(NOW - 60 * minute, minute * 1_000)).collect();
+        let slots: Vec<&Slot> = slots.iter().collect();
+        let shown = chart("Checks", "checks", &slots, Range::Hour, &SERIES, Time(NOW)).into_string();
+        assert!(shown.contains("aria-label=\"Checks, last hour: 1,770,000 spam, 0 ham\""), "{shown}");
+        assert!(shown.len() < 16_000 && !shown.contains("NaN"), "{}", shown.len());
+        let empty = chart("Checks", "checks", &[], Range::Years, &SERIES, Time(0)).into_string();
+        assert!(empty.contains("Nothing in this time"), "{empty}");
+    }
+
+    #[test]
+    fn axes_end_at_round_numbers() {
+        assert_eq!([0, 4, 5, 9, 21, 41, 81].map(nice), [4, 4, 8, 20, 40, 80, 200]);
+        assert!(nice(u64::MAX) == u64::MAX);
+        assert_eq!((axis_label(4, 1), axis_label(20, 4)), ("1".to_owned(), "20".to_owned()));
+    }
+}

@@ -1,0 +1,333 @@
+//! The overview: whether the server is healthy, what it answers, and what to do next.
+
+use std::time::Duration;
+
+use axum::extract::{Query, State};
+use bruit_protocols::http::{Condition, RequestCount, Ring, Stats};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::super::{Http, stats};
+use super::chart::{Range, Series, chart};
+use super::failure::Failure;
+use super::format::{duration, grouped, percent, rate, size, time};
+use super::page::{self, View};
+use super::viewer::Viewer;
+use crate::history::Span;
+use crate::metrics::{BUCKETS, Disposition, Interface, quantile};
+use crate::resources::Resources;
+use crate::service::Service;
+
+/// The verdicts, in the order of the table.
+const VERDICTS: [Disposition; 4] = [Disposition::Spam, Disposition::Bulk, Disposition::Ham, Disposition::Unknown];
+
+/// Results that mean that a request was not carried out.
+const REFUSALS: [Disposition; 5] =
+    [Disposition::Refused, Disposition::Malformed, Disposition::Limited, Disposition::Unverified, Disposition::Failed];
+
+/// The colours of checks, by verdict.
+const CHECKS: [Series; 4] = [
+    Series { class: "spam", name: "Spam", of: |slot| slot.total(Disposition::Spam) },
+    Series { class: "bulk", name: "Bulk", of: |slot| slot.total(Disposition::Bulk) },
+    Series { class: "ham", name: "Ham", of: |slot| slot.total(Disposition::Ham) },
+    Series { class: "unknown", name: "Unknown", of: |slot| slot.total(Disposition::Unknown) },
+];
+
+/// Accepted claims.
+const CLAIMS: [Series; 1] = [Series { class: "other", name: "Accepted", of: |slot| slot.total(Disposition::Accepted) }];
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct OverviewQuery {
+    #[serde(default)]
+    range: String,
+}
+
+/// Shows the overview.
+pub(super) async fn show(
+    State(http): State<Http>,
+    viewer: Viewer,
+    Query(query): Query<OverviewQuery>,
+) -> Result<Markup, Failure> {
+    let range = Range::from_name(&query.range);
+    let read = |service: &Service| Ok((stats::stats(service), Resources::read(service.directory())));
+    let (stats, resources) = http.compute(read).await?;
+    let requests = Requests(&stats.requests);
+    let content = html! {
+        (health(&stats.health))
+        @if requests.checks() == 0 {
+            (first_steps())
+        }
+        (tiles(&stats, &resources, &http.service))
+        (charts(&http.service, range))
+        (traffic(&requests))
+        p .soft #live role="status" { "Numbers are those of the time when the page was loaded." }
+    };
+    Ok(page::view(&viewer, View::Overview, &content))
+}
+
+/// Shows the history in the chosen range.
+fn charts(service: &Service, range: Range) -> Markup {
+    let now = service.now();
+    let history = service.history.lock();
+    let slots = history.rows(range.span(), now);
+    html! {
+        nav aria-label="Time range of the charts" {
+            ul .spans {
+                @for one in Range::ALL {
+                    li { a href=(format!("/?range={}", one.name())) aria-current=[(one == range).then_some("true")] { (one.title()) } }
+                }
+            }
+        }
+        (chart("Checks by verdict", "checks", &slots, range, &CHECKS, now))
+        (chart("Reports and revocations", "requests", &slots, range, &CLAIMS, now))
+    }
+}
+
+/// Returns the figures that change while a page is open, by name.
+pub(super) fn figures(stats: &Stats, resources: &Resources) -> Vec<(String, String)> {
+    let requests = Requests(&stats.requests);
+    let mut figures = vec![
+        ("checks".to_owned(), grouped(requests.checks())),
+        ("spam".to_owned(), grouped(requests.total(Disposition::Spam))),
+        ("spam-share".to_owned(), requests.spam_share()),
+        ("claims".to_owned(), grouped(requests.total(Disposition::Accepted))),
+        ("listed".to_owned(), grouped(signatures(&stats.rings, "listed signatures"))),
+        ("revoked".to_owned(), grouped(signatures(&stats.rings, "revoked signatures"))),
+    ];
+    figures.extend(resources.resident_bytes.map(|bytes| ("memory".to_owned(), size(bytes))));
+    for protocol in Interface::ALL {
+        figures.extend(
+            requests.cells(protocol).map(|(column, count)| (format!("{}-{column}", protocol.name()), grouped(count))),
+        );
+    }
+    figures
+}
+
+/// Returns the number of checks since the start.
+pub(super) fn checks(stats: &Stats) -> u64 {
+    Requests(&stats.requests).checks()
+}
+
+/// The number of requests since the start.
+struct Requests<'r>(&'r [RequestCount]);
+
+impl Requests<'_> {
+    fn of(&self, protocol: Interface, answered: Disposition) -> u64 {
+        let found = self.0.iter().find(|one| one.protocol == protocol.name() && one.answered == answered.name());
+        found.map_or(0, |one| one.count)
+    }
+
+    fn total(&self, answered: Disposition) -> u64 {
+        self.0.iter().filter(|one| one.answered == answered.name()).map(|one| one.count).sum()
+    }
+
+    fn checks(&self) -> u64 {
+        VERDICTS.iter().map(|verdict| self.total(*verdict)).sum()
+    }
+
+    fn spam_share(&self) -> String {
+        match self.checks() {
+            0 => "no checks yet".to_owned(),
+            checks => format!("{} of all checks", percent(self.total(Disposition::Spam) as f64 / checks as f64)),
+        }
+    }
+
+    /// Returns the columns of a protocol's row in the table.
+    fn cells(&self, protocol: Interface) -> [(&'static str, u64); 7] {
+        let [spam, bulk, ham, unknown] = VERDICTS.map(|verdict| (verdict.name(), self.of(protocol, verdict)));
+        let other = [Disposition::Other, Disposition::Duplicate].map(|answered| self.of(protocol, answered));
+        let accepted = self.of(protocol, Disposition::Accepted);
+        let refused = self.refusals(protocol);
+        [spam, bulk, ham, unknown, ("claims", accepted), ("refused", refused), ("other", other.iter().sum())]
+    }
+
+    fn refusals(&self, protocol: Interface) -> u64 {
+        REFUSALS.iter().map(|answered| self.of(protocol, *answered)).sum()
+    }
+}
+
+/// Lists the active conditions with their remedies.
+fn health(conditions: &[Condition]) -> Markup {
+    html! {
+        section aria-label="Health" {
+            @if conditions.is_empty() {
+                div .state.good { strong { "Healthy" } span { "No problem is known." } }
+            }
+            @for condition in conditions {
+                div class=(format!("state {}", class(&condition.severity))) {
+                    strong { (title(condition)) }
+                    span { (condition.severity) " since " (time(condition.since)) }
+                    p { (condition.text) }
+                }
+            }
+        }
+    }
+}
+
+/// Returns the style class of a severity.
+fn class(severity: &str) -> &'static str {
+    if severity == "severe" { "severe" } else { "warning" }
+}
+
+fn title(condition: &Condition) -> String {
+    let state = super::failure::capitalised(&condition.state.replace('_', " "));
+    if condition.subject.is_empty() { state } else { format!("{state}: {}", condition.subject) }
+}
+
+/// Shows what to do while nothing was checked yet.
+fn first_steps() -> Markup {
+    html! {
+        section .card {
+            h2 { "What to do first" }
+            p { "No message has been checked since the server started. Try it in a shell on this machine:" }
+            pre { "bruit report < mail\nbruit check < mail" }
+            p {
+                "Then connect your mail filter. The pages in " code { "docs/operators/" }
+                " describe SpamAssassin, rspamd, Postfix and others. A message can also be examined under "
+                a href=(View::Explain.path()) { "Explain" } "."
+            }
+        }
+    }
+}
+
+fn tiles(stats: &Stats, resources: &Resources, service: &Service) -> Markup {
+    let figures = figures(stats, resources);
+    let figure = |name: &str| figures.iter().find(|(of, _)| of == name).map_or("–", |(_, text)| text.as_str());
+    let free = resources.free_bytes.map_or_else(String::new, |free| format!("{} free", size(free)));
+    let stored = resources.stored_bytes.map_or_else(|| "–".to_owned(), size);
+    let (per_second, slowest) = recent(service);
+    html! {
+        dl .tiles aria-label="Figures" {
+            (tile("Checks now", "rate", &rate(per_second), "last minute, or live"))
+            (tile("Checks", "checks", figure("checks"), "since the server started"))
+            div .tile {
+                dt { "Spam found" }
+                dd { span data-live="spam" { (figure("spam")) } small data-live="spam-share" { (figure("spam-share")) } }
+            }
+            (tile("Reports and revocations", "claims", figure("claims"), "accepted since the start"))
+            (tile("Response time", "", &slowest, "for 99 % of the last hour's requests"))
+            (tile("Listed signatures", "listed", figure("listed"), "in the spam book, estimated"))
+            (tile("Revoked signatures", "revoked", figure("revoked"), "not spam after all, estimated"))
+            (tile("Memory", "memory", figure("memory"), &format!("{} of it for books and tables", size(stats.memory_bytes))))
+            (tile("Disk", "", &stored, &free))
+            (tile("Running for", "uptime", &duration(stats.uptime_seconds), &format!("version {}", stats.version)))
+        }
+    }
+}
+
+/// Shows a figure. `live` is its name in the stream of updates, if it is in there.
+fn tile(name: &str, live: &str, value: &str, note: &str) -> Markup {
+    let live = Some(live).filter(|live| !live.is_empty());
+    html! { div .tile { dt { (name) } dd { span data-live=[live] { (value) } small { (note) } } } }
+}
+
+/// Returns the checks per second in the last minute, and the response time in the last hour.
+fn recent(service: &Service) -> (f64, String) {
+    let now = service.now();
+    let history = service.history.lock();
+    let slots = history.rows(Span::Day, now);
+    let minute = slots.iter().rev().find(|slot| slot.start + 120 > now.0 && slot.start + 60 <= now.0);
+    let checks: u64 = minute.map_or(0, |slot| VERDICTS.iter().map(|verdict| slot.total(*verdict)).sum());
+    let mut durations = [0_u64; BUCKETS];
+    for slot in slots.iter().filter(|slot| slot.start + 3_600 > now.0) {
+        durations.iter_mut().zip(slot.durations).for_each(|(sum, count)| *sum += count);
+    }
+    let slowest = quantile(&durations, 0.99).map_or_else(|| "–".to_owned(), shown_time);
+    (checks as f64 / 60.0, slowest)
+}
+
+/// Writes a response time.
+fn shown_time(time: Duration) -> String {
+    match time.as_micros() {
+        micros if micros < 1_000 => format!("{micros} µs"),
+        micros if micros < 1_000_000 => format!("{} ms", micros / 1_000),
+        _ => format!("{:.1} s", time.as_secs_f64()),
+    }
+}
+
+/// Returns the number of signatures in the live generations of a ring.
+fn signatures(rings: &[Ring], name: &str) -> u64 {
+    let ring = rings.iter().find(|ring| ring.name == name);
+    ring.map_or(0, |ring| ring.generations.iter().map(|generation| generation.signatures).sum())
+}
+
+/// Shows the requests by protocol and result.
+fn traffic(requests: &Requests<'_>) -> Markup {
+    html! {
+        section .card {
+            h2 { "Requests by protocol" }
+            div .scroll tabindex="0" role="region" aria-label="Requests by protocol" {
+                table {
+                    caption { "Since the server started. Refused requests are malformed, unverified, over a limit, or lack a right." }
+                    thead {
+                        tr {
+                            th scope="col" { "Protocol" }
+                            @for verdict in VERDICTS { th .number scope="col" { (super::failure::capitalised(verdict.name())) } }
+                            th .number scope="col" { "Reports" }
+                            th .number scope="col" { "Refused" }
+                            th .number scope="col" { "Other" }
+                        }
+                    }
+                    tbody {
+                        @for protocol in Interface::ALL { (row(requests, protocol)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn row(requests: &Requests<'_>, protocol: Interface) -> Markup {
+    html! {
+        tr {
+            th scope="row" { (protocol.name()) }
+            @for (column, count) in requests.cells(protocol) {
+                td .number data-live=(format!("{}-{column}", protocol.name())) { (grouped(count)) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(severity: &str, text: &str) -> Condition {
+        Condition {
+            state: "book_full".into(),
+            subject: "listed signatures".into(),
+            severity: severity.into(),
+            text: text.into(),
+            since: 1_800_000_000,
+        }
+    }
+
+    #[test]
+    fn health_names_each_problem_with_its_remedy_and_escapes_it() {
+        assert!(health(&[]).into_string().contains("Healthy"));
+        let shown = health(&[condition("severe", "raise `memory`"), condition("warning", "<i>peer</i>")]).into_string();
+        for text in ["state severe", "Book full: listed signatures", "raise `memory`", "&lt;i&gt;peer&lt;/i&gt;"] {
+            assert!(shown.contains(text), "{text}: {shown}");
+        }
+        assert!(!shown.contains("Healthy"));
+    }
+
+    #[test]
+    fn requests_are_added_up_by_verdict_and_protocol() {
+        let count = |protocol: &str, answered: &str, count| RequestCount {
+            protocol: protocol.into(),
+            answered: answered.into(),
+            count,
+        };
+        let counts = [
+            count("pyzor", "spam", 2),
+            count("http", "spam", 3),
+            count("http", "limited", 4),
+            count("http", "other", 9),
+        ];
+        let requests = Requests(&counts);
+        assert_eq!((requests.checks(), requests.total(Disposition::Spam)), (5, 5));
+        assert_eq!(requests.spam_share(), "100 % of all checks");
+        assert_eq!((requests.of(Interface::Pyzor, Disposition::Spam), requests.refusals(Interface::Http)), (2, 4));
+    }
+}

@@ -1,0 +1,187 @@
+//! Peers: the servers that this one exchanges data with.
+
+use axum::extract::{Request, State};
+use axum::response::Redirect;
+use bruit_protocols::http::PeerStatus;
+use maud::{Markup, html};
+
+use super::super::Http;
+use super::super::body::{SMALL_BYTES_MAX, collect};
+use super::super::fault::Fault;
+use super::super::{claims, federation};
+use super::failure::{Failure, capitalised};
+use super::form::Form;
+use super::format::{counted, duration, grouped, size, time};
+use super::page::{self, View};
+use super::sign_in::media;
+use super::viewer::Viewer;
+use crate::audit::audit;
+
+/// Number of peers in the drawing. The table lists all of them.
+const DRAWN_MAX: usize = 16;
+
+/// Shows the peers.
+pub(super) async fn show(State(http): State<Http>, viewer: Viewer) -> Markup {
+    let federation = &http.service.federation;
+    let (key, peers) = (federation.key(), federation.peers());
+    let content = html! {
+        @if peers.is_empty() { (none()) } @else {
+            section .card {
+                h2 { (counted(peers.len() as u64, "server")) }
+                (drawing(&peers))
+                (table(&viewer, &peers))
+            }
+        }
+        section .card {
+            h2 { "This server" }
+            p { "Public key, for the configuration of other servers:" }
+            pre tabindex="0" { (key) }
+        }
+    };
+    page::view(&viewer, View::Peers, &content)
+}
+
+fn none() -> Markup {
+    html! {
+        section .card {
+            h2 { "No other servers" }
+            p {
+                "This server works alone. It can exchange reports with other operators' servers, and be one node of a \
+                cluster. Add a section " code { "[[peers]]" } " with the other server's key and URL to the configuration, \
+                set " code { "[federation] listen" } ", and restart. " code { "docs/operators/peers.md" } " and "
+                code { "docs/operators/cluster.md" } " describe the steps."
+            }
+        }
+    }
+}
+
+/// Draws this server and its peers. The figures are in the table below, so the drawing is hidden from screen readers.
+fn drawing(peers: &[PeerStatus]) -> Markup {
+    let drawn: Vec<&PeerStatus> = peers.iter().take(DRAWN_MAX).collect();
+    let height = 60 + 44 * drawn.len().div_ceil(2);
+    let middle = height / 2;
+    html! {
+        svg .chart .peers viewBox=(format!("0 0 760 {height}")) aria-hidden="true" {
+            @for (at, peer) in drawn.iter().enumerate() {
+                @let x = if at % 2 == 0 { 120 } else { 640 };
+                @let y = 40 + 44 * (at / 2);
+                @let near = if at % 2 == 0 { 310 } else { 450 };
+                line class=(format!("link {}", link_class(&peer.state))) x1=(if at % 2 == 0 { 220 } else { 540 }) y1=(y) x2=(near) y2=(middle) {}
+                rect .node x=(x - 100) y=(y - 16) width="200" height="32" rx="8" {}
+                text x=(x) y=(y + 4) text-anchor="middle" { (shortened(&peer.name)) }
+            }
+            rect .node .own x="310" y=(middle - 18) width="140" height="36" rx="8" {}
+            text .own x="380" y=(middle + 4) text-anchor="middle" { "this server" }
+        }
+    }
+}
+
+/// Returns the style class of a link.
+fn link_class(state: &str) -> &'static str {
+    match state {
+        "up_to_date" => "good",
+        "behind" | "not_asked" | "forgotten" | "forgetting" => "soft",
+        _ => "bad",
+    }
+}
+
+fn shortened(name: &str) -> String {
+    const CHARS_MAX: usize = 26;
+    if name.chars().count() <= CHARS_MAX {
+        return name.to_owned();
+    }
+    let start: String = name.chars().take(CHARS_MAX - 1).collect();
+    format!("{start}…")
+}
+
+fn table(viewer: &Viewer, peers: &[PeerStatus]) -> Markup {
+    html! {
+        div .scroll tabindex="0" role="region" aria-label="Peers" {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "Server" }
+                        th scope="col" { "State" }
+                        @for head in ["Behind", "Clock", "Received", "Sent", "Learned"] { th .number scope="col" { (head) } }
+                        th scope="col" { "Last agreement" }
+                    }
+                }
+                tbody { @for peer in peers { (row(viewer, peer)) } }
+            }
+        }
+    }
+}
+
+fn row(viewer: &Viewer, peer: &PeerStatus) -> Markup {
+    html! {
+        tr {
+            th scope="row" {
+                span .break { (peer.name) }
+                div .soft { (if peer.relation == "cluster" { "own node" } else { "other operator" }) ", by " (peer.transport) }
+                @if viewer.can_administer { div .actions { (action(viewer, peer)) } }
+            }
+            td {
+                (capitalised(&peer.state.replace('_', " ")))
+                div .soft { "since " (time(peer.since)) }
+                @if let Some(reason) = &peer.reason { div .break { (reason) } }
+                @for refused in &peer.refused { div { "Refused (" (refused.reason) "): " (grouped(refused.count)) } }
+            }
+            td .number { (counted(peer.lag_segments, "segment")) div .soft { (duration(peer.lag_seconds)) } }
+            td .number { (peer.clock_skew_seconds.map_or_else(|| "unknown".to_owned(), |skew| format!("{skew:+} s"))) }
+            td .number { (size(peer.bytes_in)) }
+            td .number { (size(peer.bytes_out)) }
+            td .number { (grouped(peer.signatures_learned)) }
+            td { @if let Some(at) = peer.last_digest_match { (time(at)) } @else { "never" } }
+        }
+    }
+}
+
+fn action(viewer: &Viewer, peer: &PeerStatus) -> Markup {
+    let is_forgotten = peer.state == "forgotten" || peer.state == "forgetting";
+    let (action, text, class) =
+        if is_forgotten { ("restore", "Accept again", "quiet") } else { ("forget", "Forget", "danger") };
+    let warning = format!("Forget {}? Everything that was learned from it is removed.", peer.name);
+    html! {
+        form method="post" action=(View::Peers.path()) data-confirm=[(!is_forgotten).then_some(warning)] {
+            (page::form_token(viewer))
+            input type="hidden" name="peer" value=(peer.name);
+            input type="hidden" name="action" value=(action);
+            button class=(class) type="submit" aria-label=(format!("{text}: {}", peer.name)) { (text) }
+        }
+    }
+}
+
+/// Forgets a peer, or accepts it again.
+pub(super) async fn change(State(http): State<Http>, viewer: Viewer, request: Request) -> Result<Redirect, Failure> {
+    let (parts, body) = request.into_parts();
+    let (bytes, _permits) = collect(body, SMALL_BYTES_MAX, &http.bodies).await?;
+    let form = Form::read(media(&parts.headers), &bytes)?;
+    viewer.check_change(&form)?;
+    let peer = form.text("peer");
+    let (action, is_forgotten) = match form.text("action") {
+        "forget" => ("peer.forget", true),
+        "restore" => ("peer.restore", false),
+        _ => return Err(Fault::malformed("unknown action: expected forget or restore").into()),
+    };
+    let result = match federation::forgetting(&http.service, peer, is_forgotten) {
+        Ok(Some(event)) => claims::submit_one(&http, event).await,
+        Ok(None) => Ok(false),
+        Err(fault) => Err(fault),
+    };
+    audit(&viewer.caller.who(), action, peer, result.as_ref().err().map(Fault::detail));
+    result?;
+    Ok(Redirect::to(View::Peers.path()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drawing_is_bounded_and_names_are_text() {
+        let peer = PeerStatus { name: "<b>".repeat(40), state: "unreachable".into(), ..PeerStatus::default() };
+        let drawn = drawing(&vec![peer; 40]).into_string();
+        assert_eq!(drawn.matches("<line").count(), DRAWN_MAX);
+        assert!(drawn.contains("link bad") && !drawn.contains("<b>") && drawn.contains('…'), "{drawn}");
+    }
+}
