@@ -165,9 +165,11 @@ impl Browser {
     }
 
     /// Returns the messages in the browser's log since the last call: errors, violations of the policy, missing files.
+    /// Hints for developers are left out.
     pub(crate) fn log(&self) -> Vec<String> {
         let value = self.post("se/log", &json!({"type": "browser"}));
-        value.as_array().unwrap().iter().map(|entry| entry["message"].to_string()).collect()
+        let entries = value.as_array().unwrap().iter().filter(|entry| entry["level"] != "DEBUG");
+        entries.map(|entry| entry["message"].to_string()).collect()
     }
 }
 

@@ -153,7 +153,7 @@ mod tests {
     }
 
     fn rows(history: &History, span: Span) -> Vec<Slot> {
-        history.rows(span, Time(NOON + 86_400)).into_iter().cloned().collect()
+        history.rows(span, Time(NOON + 43_200)).into_iter().cloned().collect()
     }
 
     #[test]

@@ -323,7 +323,7 @@ mod tests {
     fn a_wrong_clock_replaces_only_the_slots_of_the_times_it_showed() {
         let mut history = History::default();
         (0..60).for_each(|minute| drop(history.add(Time(NOON + minute * 60), &sample(1))));
-        let wrong = NOON + 20 * 365 * DAY;
+        let wrong = NOON + 20 * 365 * DAY + 7 * 3_600;
         history.add(Time(wrong), &sample(5));
         let now = NOON + 3_600;
         history.add(Time(now), &sample(1));

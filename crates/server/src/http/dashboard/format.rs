@@ -44,7 +44,7 @@ pub(super) fn percent(share: f64) -> String {
         _ if !value.is_finite() => "–".to_owned(),
         _ if value == 0.0 || value >= 9.95 => format!("{value:.0} %"),
         _ if value >= 0.1 => format!("{value:.1} %"),
-        _ if value >= 0.000_1 => format!("{value:.4} %"),
+        _ if value >= 0.000_05 => format!("{value:.4} %"),
         _ => "less than 0.0001 %".to_owned(),
     }
 }

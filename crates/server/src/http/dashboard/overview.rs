@@ -197,7 +197,7 @@ fn tiles(stats: &Stats, resources: &Resources, service: &Service) -> Markup {
     let stored = resources.stored_bytes.map_or_else(|| "–".to_owned(), size);
     let (per_second, slowest) = recent(service);
     html! {
-        dl .tiles aria-label="Figures" {
+        dl .tiles {
             (tile("Checks now", "rate", &rate(per_second), "last minute, or live"))
             (tile("Checks", "checks", figure("checks"), "since the server started"))
             div .tile {
