@@ -5,10 +5,13 @@ mod common;
 use std::fs;
 
 use common::dashboard::{Visitor, printed_link};
-use common::{Folder, PyzorHome, Server, testdata};
+use common::{Folder, PyzorHome, Server, bruit, testdata};
 use nix::sys::signal::Signal;
 
 const VIEWS: [&str; 7] = ["/", "/explain", "/books", "/reporters", "/whitelist", "/peers", "/settings"];
+
+/// A message with enough text to be listed.
+const SPAM: &str = "razor/text.eml";
 
 /// A token that may look, but not change anything.
 const READER: &str = "[[http.tokens]]\nname = \"help <b>desk</b>\"\ntoken = \"a-token-for-the-help-desk\"\nmonitor = true\n\
@@ -93,7 +96,7 @@ fn forged_requests_change_nothing() {
     for origin in [None, Some("null"), Some("http://evil.example"), Some("http://127.0.0.1:1")] {
         assert_eq!(visitor.post_from(origin, "/whitelist", &pairs(&good)).status, 403, "{origin:?}");
     }
-    let mut other = Visitor::signed_in(&server, &server.token());
+    let other = Visitor::signed_in(&server, &server.token());
     let foreign = add(&other.get("/").form_token());
     for wrong in [&foreign, &add("")] {
         let page = visitor.post("/whitelist", &pairs(wrong));
@@ -157,10 +160,7 @@ fn pages_forbid_scripts_frames_and_storage() {
 fn text_from_outside_is_never_markup() {
     const MARKUP: &str = "<img src=x onerror=alert(1)>";
     let folder = Folder::new();
-    let more = format!(
-        "[[peers]]\nname = \"{MARKUP}\"\nkey = \"3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c\"\n\
-         url = \"https://127.0.0.1:1\"\n[[http.tokens]]\nname = \"{MARKUP}\"\ntoken = \"a-token-with-a-name\"\nadmin = true\n"
-    );
+    let more = format!("[[http.tokens]]\nname = \"{MARKUP}\"\ntoken = \"a-token-with-a-name\"\nadmin = true\n");
     let server = Server::start(&folder, &more);
     let mut visitor = Visitor::signed_in(&server, "a-token-with-a-name");
     let name = "a\"><script>alert(1)</script>@example.org";
@@ -186,9 +186,11 @@ fn a_message_is_explained_revoked_and_then_unknown_to_pyzor() {
     let folder = Folder::new();
     let server = Server::start(&folder, "");
     let home = PyzorHome::new(&server);
-    let spam = fs::read(testdata("pyzor/v1-plain-atomic.eml")).unwrap();
+    let spam = fs::read(testdata(SPAM)).unwrap();
     home.run(&["report"], &spam, 0);
     home.check(&spam, true);
+    let reported = bruit(&["report", "--server", &server.url(), testdata(SPAM).to_str().unwrap()]);
+    assert!(reported.status.success(), "{reported:?}");
     let mut visitor = Visitor::signed_in(&server, &server.token());
     let page = visitor.change("/explain", &[("message", &String::from_utf8_lossy(&spam))]).text;
     assert!(page.contains("verdict spam") && page.contains("The site's own users reported it."), "{page}");

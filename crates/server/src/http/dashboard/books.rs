@@ -26,7 +26,10 @@ pub(super) async fn show(State(http): State<Http>, viewer: Viewer) -> Result<Mar
             }
             (rings(&stats.rings))
         }
-        @for ring in &stats.rings { (generations(ring, now)) }
+        section .card {
+            h2 { "Generations" }
+            @for ring in &stats.rings { (generations(ring, now)) }
+        }
         (budgets(&stats))
         (tables(&stats.tables))
     };
@@ -83,26 +86,24 @@ fn fill(name: &str, share: f64) -> Markup {
 /// Shows the generations of a ring, with their ends.
 fn generations(ring: &Ring, now: u64) -> Markup {
     html! {
-        section .card {
-            details {
-                summary { "Generations of the " (ring.name) }
-                div .scroll tabindex="0" role="region" aria-label=(format!("Generations of the {}", ring.name)) {
-                    table {
-                        thead {
-                            tr {
-                                th scope="col" { "Since" }
-                                th .number scope="col" { "Entries" }
-                                th scope="col" { "Ends" }
-                            }
+        details {
+            summary { "Generations of the " (ring.name) }
+            div .scroll tabindex="0" role="region" aria-label=(format!("Generations of the {}", ring.name)) {
+                table {
+                    thead {
+                        tr {
+                            th scope="col" { "Since" }
+                            th .number scope="col" { "Entries" }
+                            th scope="col" { "Ends" }
                         }
-                        tbody {
-                            @for generation in &ring.generations {
-                                @let end = end(generation.since, ring.epoch_seconds);
-                                tr {
-                                    td { (time(generation.since)) }
-                                    td .number { (grouped(generation.signatures)) }
-                                    td { (time(end)) " (in " (duration(end.saturating_sub(now))) ")" }
-                                }
+                    }
+                    tbody {
+                        @for generation in &ring.generations {
+                            @let end = end(generation.since, ring.epoch_seconds);
+                            tr {
+                                td { (time(generation.since)) }
+                                td .number { (grouped(generation.signatures)) }
+                                td { (time(end)) " (in " (duration(end.saturating_sub(now))) ")" }
                             }
                         }
                     }

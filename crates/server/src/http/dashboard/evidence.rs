@@ -148,7 +148,7 @@ fn weight(evidence: &Evidence) -> Markup {
     let Evidence { level, score, spam, ham, groups, own_reports, own_revokes, trap, last, .. } = evidence;
     html! {
         div {
-            "Score " (format!("{score:.2}")) " (" (level) "): " (format!("{spam:.2}")) " for spam, " (format!("{ham:.2}"))
+            "Score " (format!("{score:.2}")) @if level != "unknown" { " (" (level) ")" } ": " (format!("{spam:.2}")) " for spam, " (format!("{ham:.2}"))
             " against, from " (counted((*groups).into(), "group")) "; own users: " (grouped((*own_reports).into()))
             " for spam, " (grouped((*own_revokes).into())) " against"
             @if *trap { "; reported by a trap" }

@@ -44,7 +44,7 @@ pub(super) fn percent(share: f64) -> String {
         _ if !value.is_finite() => "–".to_owned(),
         _ if value == 0.0 || value >= 9.95 => format!("{value:.0} %"),
         _ if value >= 0.1 => format!("{value:.1} %"),
-        _ if value >= 0.000_05 => format!("{value:.4} %"),
+        _ if value >= 0.000_05 => format!("{} %", format!("{value:.4}").trim_end_matches('0')),
         _ => "less than 0.0001 %".to_owned(),
     }
 }
@@ -91,8 +91,8 @@ mod tests {
         assert_eq!([1, 1_023, 1_536, 268_435_456].map(size), ["1 byte", "1,023 bytes", "1.5 KiB", "256 MiB"]);
         assert_eq!(size(u64::MAX), "16777216 TiB");
         assert_eq!(
-            [0.0, 0.004, 0.5, 0.000_001, 1e-9].map(percent),
-            ["0 %", "0.4 %", "50 %", "0.0001 %", "less than 0.0001 %"]
+            [0.0, 0.004, 0.5, 0.000_1, 0.000_001, 1e-9].map(percent),
+            ["0 %", "0.4 %", "50 %", "0.01 %", "0.0001 %", "less than 0.0001 %"]
         );
         assert_eq!(percent(f64::NAN), "–");
         assert_eq!([0.0, 0.25, 1_234.4].map(rate), ["0 /s", "0.2 /s", "1,234 /s"]);

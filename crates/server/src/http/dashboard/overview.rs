@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::super::{Http, stats};
 use super::chart::{Range, Series, chart};
-use super::failure::Failure;
+use super::failure::{Failure, capitalised, sentence};
 use super::format::{duration, grouped, percent, rate, size, time};
 use super::page::{self, View};
 use super::viewer::Viewer;
@@ -157,7 +157,7 @@ fn health(conditions: &[Condition]) -> Markup {
                 div class=(format!("state {}", class(&condition.severity))) {
                     strong { (title(condition)) }
                     span { (condition.severity) " since " (time(condition.since)) }
-                    p { (condition.text) }
+                    p { (sentence(&condition.text)) }
                 }
             }
         }
@@ -170,7 +170,7 @@ fn class(severity: &str) -> &'static str {
 }
 
 fn title(condition: &Condition) -> String {
-    let state = super::failure::capitalised(&condition.state.replace('_', " "));
+    let state = capitalised(&condition.state.replace('_', " "));
     if condition.subject.is_empty() { state } else { format!("{state}: {}", condition.subject) }
 }
 
@@ -198,7 +198,7 @@ fn tiles(stats: &Stats, resources: &Resources, service: &Service) -> Markup {
     let (per_second, slowest) = recent(service);
     html! {
         dl .tiles {
-            (tile("Checks now", "rate", &rate(per_second), "last minute, or live"))
+            (tile("Checks now", "rate", &rate(per_second), "last minute, then live"))
             (tile("Checks", "checks", figure("checks"), "since the server started"))
             div .tile {
                 dt { "Spam found" }
@@ -262,7 +262,7 @@ fn traffic(requests: &Requests<'_>) -> Markup {
                     thead {
                         tr {
                             th scope="col" { "Protocol" }
-                            @for verdict in VERDICTS { th .number scope="col" { (super::failure::capitalised(verdict.name())) } }
+                            @for verdict in VERDICTS { th .number scope="col" { (capitalised(verdict.name())) } }
                             th .number scope="col" { "Reports" }
                             th .number scope="col" { "Refused" }
                             th .number scope="col" { "Other" }
@@ -306,7 +306,7 @@ mod tests {
     fn health_names_each_problem_with_its_remedy_and_escapes_it() {
         assert!(health(&[]).into_string().contains("Healthy"));
         let shown = health(&[condition("severe", "raise `memory`"), condition("warning", "<i>peer</i>")]).into_string();
-        for text in ["state severe", "Book full: listed signatures", "raise `memory`", "&lt;i&gt;peer&lt;/i&gt;"] {
+        for text in ["state severe", "Book full: listed signatures", "Raise `memory`.", "&lt;i&gt;peer&lt;/i&gt;"] {
             assert!(shown.contains(text), "{text}: {shown}");
         }
         assert!(!shown.contains("Healthy"));

@@ -58,8 +58,8 @@ fn none() -> Markup {
 /// Draws this server and its peers. The figures are in the table below, so the drawing is hidden from screen readers.
 fn drawing(peers: &[PeerStatus]) -> Markup {
     let drawn: Vec<&PeerStatus> = peers.iter().take(DRAWN_MAX).collect();
-    let height = 60 + 44 * drawn.len().div_ceil(2);
-    let middle = height / 2;
+    let rows = drawn.len().div_ceil(2).max(1);
+    let (height, middle) = (36 + 44 * rows, 40 + 22 * (rows - 1));
     html! {
         svg .chart .peers viewBox=(format!("0 0 760 {height}")) aria-hidden="true" {
             @for (at, peer) in drawn.iter().enumerate() {

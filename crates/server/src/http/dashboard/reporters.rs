@@ -92,9 +92,8 @@ fn list(viewer: &Viewer, page: &AccountPage) -> Markup {
                 div .scroll tabindex="0" role="region" aria-label="Accounts" {
                     table {
                         caption {
-                            "Precision is the share of an account's reports that turned out to be right. Weight is what a \
-                            new report by it counts, from 0 to 1. Reports are settled two days after a signature's first \
-                            claim."
+                            "Precision is a lower bound for the share of an account's claims that turned out to be right, and decides \
+                            the weight of its next claims. Claims are settled some days after a signature's first one."
                         }
                         thead {
                             tr {
