@@ -58,7 +58,7 @@ fn stored_bytes(folder: &Path, depth: usize, seen: &mut usize) -> u64 {
 
 fn free_bytes(directory: &Path) -> Option<u64> {
     let found = statvfs(directory).ok()?;
-    Some(u64::from(found.blocks_available()).saturating_mul(u64::from(found.fragment_size())))
+    Some(found.blocks_available().saturating_mul(found.fragment_size()))
 }
 
 #[cfg(test)]

@@ -29,6 +29,12 @@ pub const ADMIN_TOKEN_FILE: &str = "admin.token";
 /// Name of the folder of logs that other servers read.
 pub const SHELF_FOLDER: &str = "shelf";
 
+/// Name of the file with the server's counters over time.
+pub const HISTORY_FILE: &str = "history.bruit";
+
+/// Name under which a server keeps a [`HISTORY_FILE`] that it could not read.
+pub const DAMAGED_HISTORY_FILE: &str = "history.bruit.damaged";
+
 /// Name of a local replica's file, at the default path of `bruit replica`.
 const REPLICA_FILE: &str = "replica";
 
@@ -36,8 +42,16 @@ const REPLICA_FILE: &str = "replica";
 const LOST_AND_FOUND: &str = "lost+found";
 
 /// Names of files that may be in the directory, next to the store's files or before the store is founded.
-const NAMES_BESIDE: [&str; 6] =
-    [NODE_KEY_FILE, FUZZY_KEY_FILE, ADMIN_TOKEN_FILE, SHELF_FOLDER, REPLICA_FILE, LOST_AND_FOUND];
+const NAMES_BESIDE: [&str; 8] = [
+    NODE_KEY_FILE,
+    FUZZY_KEY_FILE,
+    ADMIN_TOKEN_FILE,
+    HISTORY_FILE,
+    DAMAGED_HISTORY_FILE,
+    SHELF_FOLDER,
+    REPLICA_FILE,
+    LOST_AND_FOUND,
+];
 
 /// Returns the name of the journal file whose first event has the sequence `first`.
 pub(crate) fn journal_file_name(first: u64) -> String {
@@ -212,6 +226,8 @@ mod tests {
             "node.key.4711.new".into(),
             "fuzzy.key".into(),
             "fuzzy.key.new".into(),
+            "history.bruit".into(),
+            "history.bruit.damaged".into(),
             "shelf".into(),
             "replica".into(),
             "lost+found".into(),

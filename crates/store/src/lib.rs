@@ -50,7 +50,10 @@ pub mod survey;
 mod writer;
 
 pub use clearinghouse::Clearinghouse;
-pub use directory::{ADMIN_TOKEN_FILE, FUZZY_KEY_FILE, LockError, NODE_KEY_FILE, SHELF_FOLDER, quoted};
+pub use directory::{
+    ADMIN_TOKEN_FILE, DAMAGED_HISTORY_FILE, FUZZY_KEY_FILE, HISTORY_FILE, LockError, NODE_KEY_FILE, SHELF_FOLDER,
+    quoted,
+};
 pub use findings::{Advice, Finding};
 pub use founding::{FOUNDING_FILE, Founding, FoundingError, RELEASED, UnfitFounding};
 pub use header::HEADER_BYTES;

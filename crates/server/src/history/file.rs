@@ -8,14 +8,10 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
+use bruit_store::{DAMAGED_HISTORY_FILE, HISTORY_FILE};
+
 use super::series::{COUNTERS, Gauges, History, Slot, Span};
 use crate::metrics::BUCKETS;
-
-/// The name of the file in the data directory.
-const FILE: &str = "history.bruit";
-
-/// The name under which an unreadable file is kept.
-const DAMAGED_FILE: &str = "history.bruit.damaged";
 
 const MAGIC: &[u8; 8] = b"BRUITHST";
 const VERSION: u32 = 1;
@@ -41,14 +37,14 @@ pub(super) struct HistoryFile(File);
 impl HistoryFile {
     /// Opens or creates the file, and reads its slots. A file with another layout is moved aside.
     pub(super) fn open(directory: &Path) -> io::Result<(Self, History)> {
-        let path = directory.join(FILE);
+        let path = directory.join(HISTORY_FILE);
         let bytes = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             result => result?,
         };
         let is_readable = bytes.get(..HEADER_BYTES) == Some(&header()[..]);
         if !bytes.is_empty() && !is_readable {
-            let aside = directory.join(DAMAGED_FILE);
+            let aside = directory.join(DAMAGED_HISTORY_FILE);
             tracing::warn!(file = %path.display(), kept = %aside.display(), "the history is unreadable; starting a new one");
             fs::rename(&path, aside)?;
         }
@@ -165,7 +161,7 @@ mod tests {
             file.write(&changes(&mut history)).unwrap();
         }
         let slots: usize = Span::ALL.iter().map(|span| span.slots()).sum();
-        let length = fs::metadata(folder.path().join(FILE)).unwrap().len();
+        let length = fs::metadata(folder.path().join(HISTORY_FILE)).unwrap().len();
         assert!(length <= (HEADER_BYTES + slots * SLOT_BYTES) as u64, "{length}");
         let (_, again) = HistoryFile::open(folder.path()).unwrap();
         for span in Span::ALL {
@@ -177,7 +173,9 @@ mod tests {
     fn a_torn_slot_is_dropped_and_computed_again_if_it_can_be() {
         let folder = tempfile::tempdir().unwrap();
         let (file, mut history) = HistoryFile::open(folder.path()).unwrap();
-        (0..3).for_each(|minute| drop(history.add(Time(NOON + minute * 60), &sample(1))));
+        for minute in 0..3 {
+            history.add(Time(NOON + minute * 60), &sample(1));
+        }
         file.write(&changes(&mut history)).unwrap();
         let hour = offset(Span::Month, Span::Month.place(NOON));
         let minute = offset(Span::Day, Span::Day.place(NOON + 60));
@@ -193,10 +191,10 @@ mod tests {
     #[test]
     fn a_file_with_another_layout_is_kept_aside() {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join(FILE), "something else").unwrap();
+        fs::write(folder.path().join(HISTORY_FILE), "something else").unwrap();
         let (_, history) = HistoryFile::open(folder.path()).unwrap();
         assert!(rows(&history, Span::Day).is_empty());
-        assert_eq!(fs::read(folder.path().join(DAMAGED_FILE)).unwrap(), b"something else");
+        assert_eq!(fs::read(folder.path().join(DAMAGED_HISTORY_FILE)).unwrap(), b"something else");
         let (_, again) = HistoryFile::open(folder.path()).unwrap();
         assert!(rows(&again, Span::Day).is_empty());
     }

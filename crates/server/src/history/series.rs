@@ -322,7 +322,9 @@ mod tests {
     #[test]
     fn a_wrong_clock_replaces_only_the_slots_of_the_times_it_showed() {
         let mut history = History::default();
-        (0..60).for_each(|minute| drop(history.add(Time(NOON + minute * 60), &sample(1))));
+        for minute in 0..60 {
+            history.add(Time(NOON + minute * 60), &sample(1));
+        }
         let wrong = NOON + 20 * 365 * DAY + 7 * 3_600;
         history.add(Time(wrong), &sample(5));
         let now = NOON + 3_600;
@@ -339,7 +341,9 @@ mod tests {
     #[test]
     fn longer_slots_are_computed_again_from_shorter_ones() {
         let mut history = History::default();
-        (0..3).for_each(|minute| drop(history.add(Time(NOON + minute * 60), &sample(2))));
+        for minute in 0..3 {
+            history.add(Time(NOON + minute * 60), &sample(2));
+        }
         let mut restored = History::default();
         for place in 0..Span::Day.slots() {
             if let Some(slot) = history.get(Span::Day, place) {
