@@ -1,12 +1,13 @@
 //! `cargo xtask endurance`: simulates a year in the life of three networks, with all faults, in an hour. With
-//! `--networks`, runs many simulated networks instead, each generated from a seed.
+//! `--networks`, runs many simulated networks instead, each generated from a seed; with `--mutations`, it shows that they
+//! catch deliberate faults.
 
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
 use crate::test::Stage;
-use crate::{command, packages};
+use crate::{command, mutations, packages};
 
 /// The networks, which run at the same time.
 const NETWORKS: [&str; 3] = ["alone", "https", "nats"];
@@ -32,11 +33,17 @@ pub(crate) struct Options {
     /// Run this number of simulated networks instead, with seeds from `--seed` on.
     #[arg(long, value_name = "COUNT", conflicts_with_all = ["minutes", "spam_epoch", "bulk_epoch", "only"])]
     networks: Option<u64>,
+    /// Put deliberate faults into a copy of the coordinator, and show the seeds of the networks that catch them.
+    #[arg(long, conflicts_with_all = ["minutes", "spam_epoch", "bulk_epoch", "only", "networks"])]
+    mutations: bool,
 }
 
 /// Builds the programs in release mode, and runs all networks at the same time. Failures are reported after all runs
 /// have ended.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    if options.mutations {
+        return mutations::run(options.seed);
+    }
     if let Some(count) = options.networks {
         return run_networks(count, options.seed);
     }

@@ -12,6 +12,7 @@ mod endurance;
 mod fuzz;
 mod layers;
 mod licences;
+mod mutations;
 mod packages;
 mod test;
 
