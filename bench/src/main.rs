@@ -15,6 +15,7 @@ mod maps;
 mod membership;
 mod memory;
 mod merge;
+mod milter;
 mod owners;
 mod replicas;
 mod report;
@@ -58,6 +59,7 @@ enum Group {
     Engine,
     Store,
     Server,
+    Milter,
     Signatures,
     Merge,
     Delta,
@@ -69,7 +71,7 @@ enum Group {
 
 type Bench = fn(&mut Report) -> io::Result<()>;
 
-const GROUPS: [(Group, Bench); 18] = [
+const GROUPS: [(Group, Bench); 19] = [
     (Group::Membership, membership::speed),
     (Group::Counts, counts::speed),
     (Group::Ring, ring::check),
@@ -80,6 +82,7 @@ const GROUPS: [(Group, Bench); 18] = [
     (Group::Engine, engine::figures),
     (Group::Store, store::figures),
     (Group::Server, server::figures),
+    (Group::Milter, milter::figures),
     (Group::Merge, merge::speed),
     (Group::Space, membership::space),
     (Group::Delta, deltas::size),

@@ -11,12 +11,12 @@ pub(crate) mod echo;
 mod footprint;
 mod load;
 mod peers;
-mod process;
+pub(crate) mod process;
 mod razor;
 mod requests;
 mod rounds;
 mod speed;
-mod subject;
+pub(crate) mod subject;
 
 use std::{fs, io};
 

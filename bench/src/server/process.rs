@@ -41,6 +41,15 @@ impl Processors {
         Self::keep_to(Self { all, servers: only(cpu)?, bench: only(cpu)? })
     }
 
+    /// Pins this thread and the servers that it starts to the first `count` processors, which they share.
+    pub(crate) fn first(count: usize) -> io::Result<Self> {
+        let all = sched_getaffinity(SELF)?;
+        let mut shared = CpuSet::new();
+        let allowed = allowed(&all);
+        allowed.get(..count).ok_or_else(nowhere)?.iter().try_for_each(|&cpu| shared.set(cpu))?;
+        Self::keep_to(Self { all, servers: shared, bench: shared })
+    }
+
     fn keep_to(self) -> io::Result<Self> {
         sched_setaffinity(SELF, &self.bench)?;
         Ok(self)
