@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
+use bruit_client::Rspamd;
 use ipnet::IpNet;
 
 pub use address::{Address, UnixSocket};
@@ -132,10 +133,25 @@ pub struct Traps {
     pub token: Option<String>,
     /// The folder for reports that the server did not receive.
     pub spool: Option<PathBuf>,
+    /// The rspamd that learns reported mail. The spool keeps the messages for it.
+    pub rspamd: Option<TrapRspamd>,
     /// True to report a message even if some of its recipients are not traps.
     pub any: bool,
     /// True to throw away mail whose recipients are all traps.
     pub discard: bool,
+}
+
+/// The rspamd that learns mail to traps, and how.
+#[derive(Clone, Debug)]
+pub struct TrapRspamd {
+    /// The controller.
+    pub controller: Rspamd,
+    /// Flag of the fuzzy storage.
+    pub flag: u32,
+    /// Weight of a message in the fuzzy storage.
+    pub weight: u32,
+    /// True to train the Bayes classifier, too.
+    pub trains_bayes: bool,
 }
 
 /// The limits.
@@ -337,6 +353,8 @@ mod tests {
             ("[whitelist]\nsenders = [\"example.org\"]", "whitelist.senders: \"example.org\": expected an address"),
             ("[greylist]\nwithin = \"1m\"", "missing field `recipients`"),
             ("[traps]\naddresses = [\"a\"]", "traps: \"a\": expected an address"),
+            ("[traps]\nrspamd = { url = \"http://a\" }", "traps.rspamd: requires traps.spool"),
+            ("[traps]\nspool = \"s\"\nrspamd = { url = \"a\" }", "traps.rspamd: invalid rspamd URL"),
             ("[limits]\nconnections = 0", "limits.connections: expected 1 to 10000"),
             ("[limits]\nmessage = \"65MiB\"", "limits.message: expected 1KiB to 64MiB"),
             ("[limits]\nmemory = \"1MiB\"", "limits.memory: expected at least limits.message"),

@@ -5,10 +5,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bruit_client::http::{Checked, Reason, SENDER_BYTES_MAX, Subject, Verdict};
-use bruit_client::spool::{ClaimKind, SendLimits, Spool, SpoolError, SpooledReport};
-use bruit_client::{CheckOptions, ClientError, Purpose, Signer};
+use bruit_client::spool::{ClaimKind, Destinations, SendLimits, Spool, SpoolError, SpooledReport};
+use bruit_client::{CheckOptions, ClientError, Lesson, Purpose, Signer};
 
-use crate::config::{Disagreement, Settings};
+use crate::config::{Disagreement, Settings, TrapRspamd};
 use crate::greylist::Greylist;
 use crate::identity::IdentityKey;
 use crate::memory::Memory;
@@ -83,13 +83,21 @@ impl Filter {
     /// Sends a part of a spool. Returns the number of reports that still wait.
     fn send_from(&self, spool: &Spool) -> Result<usize, SpoolError> {
         ensure_writable(spool.folder())?;
-        let sent = spool.send(self.remote.reports(), SEND_LIMITS)?;
+        let rspamd = self.settings.traps.rspamd.as_ref().map(|rspamd| &rspamd.controller);
+        let sent = spool.send(Destinations { server: self.remote.reports(), rspamd }, SEND_LIMITS)?;
         let is_refused = matches!(sent.error, Some(ClientError::Refused { .. }));
         self.shared.metrics.spool_sent.add(sent.sent as u64);
+        self.shared.metrics.rspamd_learned.add(sent.taught as u64);
         self.shared.metrics.trap_refusals.add(u64::from(is_refused) + sent.refused.len() as u64);
         if sent.dropped > 0 || !sent.refused.is_empty() || !sent.damaged.is_empty() {
             let (dropped, refused, damaged) = (sent.dropped, sent.refused.len(), sent.damaged.len());
             tracing::warn!(dropped, refused, damaged, "reports of traps lost: see bruit spool");
+        }
+        if let Some(error) = sent.faults.first() {
+            tracing::warn!(files = sent.faults.len(), %error, "files of the spool cannot be read or changed");
+        }
+        if let Some(error) = &sent.rspamd_error {
+            tracing::warn!(%error, "messages to traps wait for rspamd");
         }
         spool.waiting_count()
     }
@@ -135,7 +143,23 @@ impl Filter {
             None => TrapResult::Lost,
         };
         self.shared.metrics.trap(result);
+        self.keep_for_rspamd(draft);
         result
+    }
+
+    /// Puts a message into the spool, from where rspamd gets it soon.
+    fn keep_for_rspamd(&self, draft: &Draft) {
+        let (Some(rspamd), Some(folder)) = (&self.settings.traps.rspamd, &self.settings.traps.spool) else { return };
+        let Ok(bytes) = draft.bytes() else { return self.shared.metrics.rspamd_lost.add(1) };
+        let TrapRspamd { flag, weight, trains_bayes, .. } = *rspamd;
+        let lesson = Lesson { message: bytes.to_vec(), flag, weight, trains_bayes };
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let report = SpooledReport::for_rspamd(ClaimKind::Report, lesson, time);
+        let stored = report.and_then(|report| Spool::open(folder)?.store(report));
+        if let Err(error) = stored {
+            tracing::warn!(%error, "rspamd does not learn a message to a trap");
+            self.shared.metrics.rspamd_lost.add(1);
+        }
     }
 
     /// Returns the report of a message, or `None` if it cannot be made.

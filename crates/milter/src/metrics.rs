@@ -53,6 +53,8 @@ pub(crate) struct Metrics {
     pub(crate) split: Counter,
     pub(crate) spool_sent: Counter,
     pub(crate) trap_refusals: Counter,
+    pub(crate) rspamd_learned: Counter,
+    pub(crate) rspamd_lost: Counter,
     pub(crate) recipients: Counter,
     pub(crate) uncounted: Counter,
     pub(crate) forged: Counter,
@@ -184,6 +186,8 @@ impl Metrics {
                 &self.trap_refusals,
             ),
             ("spool_sent_total", "Reports of traps sent from the spool.", &self.spool_sent),
+            ("rspamd_learned_total", "Messages to traps that rspamd learned.", &self.rspamd_learned),
+            ("rspamd_lost_total", "Messages to traps that could not be kept for rspamd.", &self.rspamd_lost),
             ("recipients_total", "Recipients of checked messages.", &self.recipients),
             ("uncounted_total", "Checks whose recipients the server did not count in full.", &self.uncounted),
             ("forged_fields_total", "X-Bruit fields that were removed.", &self.forged),
@@ -280,6 +284,7 @@ mod tests {
         [&metrics.recipients, &metrics.uncounted, &metrics.forged, &metrics.spool_sent, &metrics.trap_refusals]
             .iter()
             .for_each(|counter| counter.add(1));
+        [&metrics.rspamd_learned, &metrics.rspamd_lost].iter().for_each(|counter| counter.add(1));
         metrics.check(Duration::from_micros(1_000_001));
         let text = metrics.text(State {
             connections_open: 1,
@@ -289,7 +294,7 @@ mod tests {
             spooled_reports: 1,
         });
         let values: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-        assert_eq!(values.len(), 2 + 1 + 4 + 5 + 5 + 8 + 4 + 5 + 7 + 4 + 2, "{text}");
+        assert_eq!(values.len(), 2 + 1 + 4 + 5 + 5 + 8 + 4 + 5 + 9 + 4 + 2, "{text}");
         let is_one = |line: &&&str| line.ends_with(" 1") || line.ends_with(" 1.000001");
         assert_eq!(values.iter().filter(is_one).count(), values.len(), "{text}");
     }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use bruit_client::Client;
+use bruit_client::{Client, Rspamd};
 use bruit_protocols::http::RECIPIENTS_MAX;
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -15,12 +15,15 @@ use super::rules::{Rules, is_address};
 use super::units::{Bytes, Span};
 use super::{
     Config, ConfigError, Disagreement, GreylistSettings, LIST_BYTES_MAX, Limits, REFUSAL_BYTES_MAX, ServerSettings,
-    Settings, TRAPS_MAX, Traps, Whitelist, invalid, read_file,
+    Settings, TRAPS_MAX, TrapRspamd, Traps, Whitelist, invalid, read_file,
 };
 use crate::policy::{Action, Policy};
 
 /// Maximum length of a token file.
 const TOKEN_FILE_BYTES_MAX: u64 = 4096;
+
+/// Time limit of a request to rspamd. No SMTP session waits for it.
+const RSPAMD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The default text of a refusal.
 const REFUSAL: &str = "message refused: {verdict} ({signature})";
@@ -111,8 +114,20 @@ struct RawTraps {
     file: Option<PathBuf>,
     token_file: Option<PathBuf>,
     spool: Option<PathBuf>,
+    rspamd: Option<RawRspamd>,
     when: RawWhen,
     action: RawTrapAction,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawRspamd {
+    url: String,
+    password_file: Option<PathBuf>,
+    flag: Option<u32>,
+    weight: Option<u32>,
+    #[serde(default)]
+    bayes: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
@@ -253,13 +268,27 @@ impl RawTraps {
         if addresses.len() > TRAPS_MAX {
             return Err(invalid("traps", format!("more than {TRAPS_MAX} addresses")));
         }
+        if self.rspamd.is_some() && self.spool.is_none() {
+            return Err(invalid("traps.rspamd", "requires traps.spool, which keeps the messages"));
+        }
         Ok(Traps {
             addresses,
             token: self.token_file.map(|file| token("traps.token_file", &file)).transpose()?,
             spool: self.spool,
+            rspamd: self.rspamd.map(RawRspamd::check).transpose()?,
             any: self.when == RawWhen::Any,
             discard: self.action == RawTrapAction::Discard,
         })
+    }
+}
+
+impl RawRspamd {
+    fn check(self) -> Result<TrapRspamd, ConfigError> {
+        let password = self.password_file.map(|file| token("traps.rspamd.password_file", &file)).transpose()?;
+        let controller = Rspamd::new(&self.url, password.as_deref(), RSPAMD_TIMEOUT);
+        let controller = controller.map_err(|error| invalid("traps.rspamd", error.to_string()))?;
+        let (flag, weight) = (self.flag.unwrap_or(1), self.weight.unwrap_or(10));
+        Ok(TrapRspamd { controller, flag, weight, trains_bayes: self.bayes })
     }
 }
 

@@ -228,6 +228,26 @@ fn a_report_of_a_trap_waits_in_the_configured_folder() {
     assert_eq!((filter.shared.spool.is_usable(), filter.shared.spool.waiting()), (true, 1));
 }
 
+#[test]
+fn mail_to_traps_is_kept_for_rspamd() {
+    let folder = tempfile::tempdir().unwrap();
+    let spool = folder.path().join("spool");
+    let rspamd = "{ url = \"http://127.0.0.1:1\", flag = 11, bayes = true }";
+    let text = format!("[traps]\naddresses = [\"trap@d.example\"]\nspool = {spool:?}\nrspamd = {rspamd}");
+    let filter = filter(&text);
+    let draft = draft(&filter, &["<trap@d.example>"]);
+    filter.decide(&draft);
+    let kept = |report: &SpooledReport| report.rspamd.as_ref().map(|kept| (kept.flag, kept.weight, kept.trains_bayes));
+    let mut found: Vec<_> = waiting(&spool).iter().map(kept).collect();
+    found.sort();
+    assert_eq!(found, [None, Some((11, 10, true))], "the report, and the message for rspamd");
+    // Neither server answers. Both parts wait.
+    filter.send_spool();
+    assert!(waiting(&spool).iter().all(|report| report.attempts == 1));
+    let text = filter.shared.metrics.text(crate::metrics::State::default());
+    assert!(text.contains("rspamd_learned_total 0") && text.contains("rspamd_lost_total 0"), "{text}");
+}
+
 /// A spool that could not be opened at the start was logged once and never tried again.
 #[test]
 fn a_spool_that_cannot_be_used_is_shown_and_tried_again() {
