@@ -72,7 +72,7 @@ inside dpkg --listfiles bruit | while read -r path; do
 done
 
 say "the units are valid"
-systemd-analyze verify --root="$system" --man=no bruit.service bruit-milter.service
+systemd-analyze verify --root="$system" --man=no bruit.service bruit-milter.service bruit-watch@ann.service
 
 say "a stock client uses the server"
 start

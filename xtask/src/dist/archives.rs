@@ -12,8 +12,11 @@ use super::{PROGRAMS, Release};
 use crate::command::{self, run};
 
 /// The units of the package `bruit`. Their names tell debhelper what they are.
-const UNITS: [(&str, &str); 2] =
-    [("bruit.service", "bruit.service"), ("bruit-milter.service", "bruit.bruit-milter.service")];
+const UNITS: [(&str, &str); 3] = [
+    ("bruit.service", "bruit.service"),
+    ("bruit-milter.service", "bruit.bruit-milter.service"),
+    ("bruit-watch@.service", "bruit.bruit-watch@.service"),
+];
 
 /// The ports of the container: Razor, DCC, Pyzor, rspamd and HTTP.
 const PORTS: [&str; 5] = ["2703/tcp", "6277/udp", "24441/udp", "11335/udp", "8625/tcp"];
