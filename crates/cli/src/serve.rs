@@ -1,7 +1,7 @@
 //! `bruit serve`: the daemon.
 
 use std::env;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use bruit_server::config::{Facts, LogFormat, Warning};
 use bruit_server::{Config, LINK_MINUTES, Listening, Server, Signal, Signals};
 use bruit_store::ADMIN_TOKEN_FILE;
+use clap::builder::FalseyValueParser;
 use sd_notify::NotifyState;
 use tracing_subscriber::EnvFilter;
 
@@ -54,6 +55,10 @@ pub(crate) struct ServeArgs {
     /// Check the configuration and exit
     #[arg(long)]
     check_config: bool,
+
+    /// Print the link that signs in to the dashboard once, even if the output is not a terminal
+    #[arg(long, env = "BRUIT_SIGN_IN_LINK", value_parser = FalseyValueParser::new())]
+    sign_in_link: bool,
 
     /// Log level: error, warn, info, debug (one line per request), trace, or a filter such as bruit=debug
     ///
@@ -184,7 +189,7 @@ pub(crate) fn run(arguments: &ServeArgs, output: &mut impl Write) -> Result<Exit
     let server = start(&config, &directory)?;
     let mut signals =
         Signals::take(server.runtime()).context("failed to install signal handlers").map_err(Failure::Other)?;
-    announce(&server, output)?;
+    announce(&server, arguments.sign_in_link || io::stdout().is_terminal(), output)?;
     notify(&[NotifyState::Ready]);
     let failure = loop {
         match signals.next(&server) {
@@ -227,14 +232,14 @@ fn start(config: &Config, directory: &Path) -> Result<Server, Failure> {
 }
 
 /// Prints the server's addresses and example commands. A closed output is not an error: the server keeps running.
-fn announce(server: &Server, output: &mut impl Write) -> Result<(), Failure> {
-    match write_announcement(server, output) {
+fn announce(server: &Server, is_private: bool, output: &mut impl Write) -> Result<(), Failure> {
+    match write_announcement(server, is_private, output) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => Ok(result?),
     }
 }
 
-fn write_announcement(server: &Server, output: &mut impl Write) -> io::Result<()> {
+fn write_announcement(server: &Server, is_private: bool, output: &mut impl Write) -> io::Result<()> {
     writeln!(
         output,
         "bruit {} serves the clearinghouse in {}",
@@ -247,11 +252,7 @@ fn write_announcement(server: &Server, output: &mut impl Write) -> io::Result<()
         let line = format!("  {protocol:<width$} {transport} {address:<22} {note}");
         writeln!(output, "{}", line.trim_end())?;
     }
-    // A service's output goes to a journal, which more people may read than the administrator's token.
-    let link = env::var_os("JOURNAL_STREAM").is_none().then(|| server.sign_in_link()).flatten();
-    if let Some(link) = link {
-        writeln!(output, "\nDashboard (this link signs in once, within {LINK_MINUTES} minutes):\n  {link}")?;
-    }
+    write_dashboard(server, is_private, output)?;
     if let Some(http) = server.listening().iter().find(|listening| listening.protocol == "http") {
         let is_usual = http.address == SocketAddr::from(([127, 0, 0, 1], 8625));
         let option = if is_usual { String::new() } else { format!(" --server http://{}", http.address) };
@@ -267,6 +268,18 @@ fn write_announcement(server: &Server, output: &mut impl Write) -> io::Result<()
     }
     writeln!(output, "ready")?;
     output.flush()
+}
+
+/// Prints how to open the dashboard. The link that signs in is printed only if nobody but the operator sees it: logs and
+/// journals may have more readers than the administrator's token.
+fn write_dashboard(server: &Server, is_private: bool, output: &mut impl Write) -> io::Result<()> {
+    let Some(link) = server.sign_in_link() else { return Ok(()) };
+    if is_private {
+        return writeln!(output, "\nDashboard (this link signs in once, within {LINK_MINUTES} minutes):\n  {link}");
+    }
+    let page = link.split('?').next().unwrap_or_default();
+    let token = server.directory().join(ADMIN_TOKEN_FILE);
+    writeln!(output, "\nDashboard (sign in with the token in {}):\n  {page}", token.display())
 }
 
 fn reload(server: &Server, arguments: &ServeArgs) {

@@ -74,7 +74,7 @@ impl Server {
     fn open(config: PathBuf, log: PathBuf, options: &[&Path], clock: Option<FakeClock>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
         command.arg("serve").arg("--config").arg(&config).args(options);
-        command.envs(clock.iter().flat_map(FakeClock::environment));
+        command.envs(clock.iter().flat_map(FakeClock::environment)).env("BRUIT_SIGN_IN_LINK", "true");
         let stderr = File::options().create(true).append(true).open(&log).unwrap();
         let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let greeting = greeting(&mut process);

@@ -25,6 +25,9 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Number of readings between two readings of values that are expensive to read.
 const GAUGES_EVERY: u32 = 60;
 
+/// Readings after which the file is written even if no minute has ended.
+const WRITE_EVERY: u32 = 60;
+
 /// The history of a running server.
 #[derive(Debug, Default)]
 pub(crate) struct Recording(Mutex<History>);
@@ -96,7 +99,8 @@ impl Run {
         let counters = read(&service.metrics);
         let sample = counters.since(&self.last, self.gauges);
         self.last = counters;
-        if service.history.lock().add(service.now(), &sample) {
+        // Also write while time stands still, as after a clock that went back.
+        if service.history.lock().add(service.now(), &sample) || self.readings.is_multiple_of(WRITE_EVERY) {
             self.write(service);
         }
     }
@@ -105,6 +109,9 @@ impl Run {
         let Some(file) = &self.file else { return };
         let changes = changes(&mut service.history.lock());
         let result = file.write(&changes);
+        if result.is_err() {
+            service.history.lock().change_all();
+        }
         report(service, result.as_ref().err());
     }
 }

@@ -188,6 +188,12 @@ impl History {
         self.slots(span).get(place)?.as_deref()
     }
 
+    /// Marks all slots as changed, because the file may lack some of them.
+    pub(super) fn change_all(&mut self) {
+        let places = Span::ALL.into_iter().flat_map(|span| (0..span.slots()).map(move |place| (span, place)));
+        self.changed = places.filter(|(span, place)| self.get(*span, *place).is_some()).collect();
+    }
+
     /// Returns the slots that changed, each once.
     pub(super) fn take_changed(&mut self) -> Vec<(Span, usize)> {
         std::mem::take(&mut self.changed)

@@ -54,7 +54,7 @@ pub(super) const fn next_offset(offset: u64, total: u64) -> Option<u64> {
 }
 
 /// Records refused administrative requests in the audit trail.
-async fn audit_refusals(State(http): State<Http>, request: Request, next: Next) -> Response {
+pub(super) async fn audit_refusals(State(http): State<Http>, request: Request, next: Next) -> Response {
     let from = source(&request, &http);
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let response = next.run(request).await;

@@ -41,13 +41,14 @@ pub(crate) use live::{Live, publish as publish_live};
 pub(crate) use sessions::{LINK_LIFETIME, Sessions};
 
 use axum::Router;
-use axum::middleware::from_fn;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 
 use super::Http;
+use super::administration::audit_refusals;
 
-/// Returns the router of the pages.
-pub(super) fn routes() -> Router<Http> {
+/// Returns the router of the pages. Refusals here go to the audit trail.
+pub(super) fn routes(http: Http) -> Router<Http> {
     Router::new()
         .route("/", get(overview::show))
         .route("/live", get(live::stream))
@@ -63,5 +64,6 @@ pub(super) fn routes() -> Router<Http> {
         .route("/assets/style.css", get(page::style))
         .route("/assets/script.js", get(page::script))
         .route("/assets/icon.svg", get(page::icon))
+        .route_layer(from_fn_with_state(http, audit_refusals))
         .route_layer(from_fn(page::add_headers))
 }

@@ -36,8 +36,8 @@ pub(super) type Answer<T> = Result<Reply<T>, Fault>;
 pub(super) fn router(http: Http, paths: Paths) -> Router {
     let router = match paths {
         Paths::Api => api(http.clone()),
-        Paths::Dashboard => dashboard::routes(),
-        Paths::All => api(http.clone()).merge(dashboard::routes()),
+        Paths::Dashboard => dashboard::routes(http.clone()),
+        Paths::All => api(http.clone()).merge(dashboard::routes(http.clone())),
     };
     router
         .fallback(|| async { Fault::not_found() })

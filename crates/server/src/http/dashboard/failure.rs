@@ -1,11 +1,13 @@
 //! Errors of the dashboard, as pages.
 
+use axum::Extension;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
 
 use super::super::fault::Fault;
+use super::super::note::Reason;
 use super::page::{self, HTML};
 
 /// The reason why a page is not shown.
@@ -45,7 +47,8 @@ impl IntoResponse for Failure {
                         p { a href="/sign-in" { "Sign in" } " and repeat the change." }
                     },
                 );
-                (StatusCode::UNAUTHORIZED, page).into_response()
+                let reason = Reason { text: "the session has ended".to_owned(), token: None };
+                (StatusCode::UNAUTHORIZED, Extension(reason), page).into_response()
             }
             Self::Fault(fault) => of_fault(fault),
         }

@@ -26,6 +26,9 @@ use crate::service::Service;
 /// Maximum number of open streams.
 pub(super) const STREAMS_MAX: usize = 128;
 
+/// Maximum number of open streams of one session.
+const STREAMS_PER_SESSION_MAX: usize = 8;
+
 /// Interval between two comments, which show a browser that the connection works.
 const ALIVE: Duration = Duration::from_secs(15);
 
@@ -34,6 +37,8 @@ const ALIVE: Duration = Duration::from_secs(15);
 pub(crate) struct Live {
     figures: watch::Sender<Arc<str>>,
     streams: Arc<Semaphore>,
+    /// The form tokens of the sessions with open streams, one for each stream.
+    sessions: Arc<Mutex<Vec<String>>>,
     /// The uptime and the number of checks at the last computation.
     last: Mutex<Option<(Duration, u64)>>,
 }
@@ -43,6 +48,7 @@ impl Default for Live {
         Self {
             figures: watch::Sender::new("{}".into()),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            sessions: Arc::default(),
             last: Mutex::new(None),
         }
     }
@@ -77,13 +83,42 @@ impl Live {
     }
 }
 
+/// A place in the list of streams, given back when the stream ends.
+struct Place {
+    sessions: Arc<Mutex<Vec<String>>>,
+    session: String,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Place {
+    /// Takes a place. Returns `None` if all places, or those of the session, are taken.
+    fn take(live: &Live, session: &str) -> Option<Self> {
+        let permit = Arc::clone(&live.streams).try_acquire_owned().ok()?;
+        let mut sessions = live.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if sessions.iter().filter(|open| *open == session).count() >= STREAMS_PER_SESSION_MAX {
+            return None;
+        }
+        sessions.push(session.to_owned());
+        Some(Self { sessions: Arc::clone(&live.sessions), session: session.to_owned(), _permit: permit })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = sessions.iter().position(|open| *open == self.session) {
+            sessions.swap_remove(place);
+        }
+    }
+}
+
 /// The state of one stream.
 struct Following {
     figures: watch::Receiver<Arc<str>>,
     stop: Stop,
     http: Http,
     viewer: Viewer,
-    _permit: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 /// Opens a stream.
@@ -93,10 +128,10 @@ pub(super) async fn stream(
     Extension(stop): Extension<Stop>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Failure> {
     let live = &http.service.live;
-    let busy = |_| Fault::busy("too many dashboards are open: this one does not update by itself");
-    let permit = Arc::clone(&live.streams).try_acquire_owned().map_err(busy)?;
+    let busy = || Fault::busy("too many dashboards are open: this one does not update by itself");
+    let place = Place::take(live, &viewer.form_token).ok_or_else(busy)?;
     let figures = live.figures.subscribe();
-    let following = Following { figures, stop, http: http.clone(), viewer, _permit: permit };
+    let following = Following { figures, stop, http: http.clone(), viewer, _place: place };
     let events = unfold(following, |mut following| async move {
         let text = following.next().await?;
         Some((Ok(Event::default().data(text)), following))
@@ -131,12 +166,17 @@ mod tests {
     }
 
     #[test]
-    fn streams_are_bounded() {
+    fn streams_are_bounded_in_all_and_for_each_session() {
         let live = Live::default();
-        let permits: Vec<_> =
-            (0..STREAMS_MAX).map(|_| Arc::clone(&live.streams).try_acquire_owned().unwrap()).collect();
-        assert!(Arc::clone(&live.streams).try_acquire_owned().is_err());
-        drop(permits);
+        let places: Vec<_> = (0..STREAMS_MAX)
+            .map(|number| Place::take(&live, &format!("session {}", number / STREAMS_PER_SESSION_MAX)).unwrap())
+            .collect();
+        assert!(Place::take(&live, "another").is_none());
+        drop(places);
+        let own: Vec<_> = (0..STREAMS_PER_SESSION_MAX).map(|_| Place::take(&live, "one").unwrap()).collect();
+        assert!(Place::take(&live, "one").is_none() && Place::take(&live, "another").is_some());
+        drop(own);
         assert_eq!(live.streams.available_permits(), STREAMS_MAX);
+        assert!(live.sessions.lock().unwrap().is_empty());
     }
 }

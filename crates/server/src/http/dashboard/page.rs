@@ -12,7 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
 
-use super::viewer::{FORM_TOKEN_FIELD, Viewer};
+use super::viewer::{FORM_TOKEN_FIELD, Viewer, Visitor};
 
 /// The media type of pages.
 pub(super) const HTML: &str = "text/html; charset=utf-8";
@@ -52,6 +52,12 @@ impl View {
     const ALL: [Self; 7] =
         [Self::Overview, Self::Explain, Self::Books, Self::Reporters, Self::Whitelist, Self::Peers, Self::Settings];
 
+    /// Returns true for views with names of people and with the configuration, which a token with `monitor` cannot read
+    /// over the API either.
+    const fn needs_administrator(self) -> bool {
+        matches!(self, Self::Reporters | Self::Whitelist | Self::Settings)
+    }
+
     const fn title(self) -> &'static str {
         match self {
             Self::Overview => "Overview",
@@ -90,15 +96,15 @@ pub(super) async fn add_headers(request: Request, next: Next) -> Response {
     response
 }
 
-pub(super) async fn style() -> impl IntoResponse {
+pub(super) async fn style(_visitor: Visitor) -> impl IntoResponse {
     ([(CONTENT_TYPE, "text/css; charset=utf-8")], STYLE)
 }
 
-pub(super) async fn script() -> impl IntoResponse {
+pub(super) async fn script(_visitor: Visitor) -> impl IntoResponse {
     ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], SCRIPT)
 }
 
-pub(super) async fn icon() -> impl IntoResponse {
+pub(super) async fn icon(_visitor: Visitor) -> impl IntoResponse {
     ([(CONTENT_TYPE, "image/svg+xml")], ICON)
 }
 
@@ -108,7 +114,7 @@ pub(super) fn view(viewer: &Viewer, view: View, content: &Markup) -> Markup {
     let header = html! {
         nav aria-label="Views" {
             ul {
-                @for one in View::ALL {
+                @for one in View::ALL.into_iter().filter(|one| viewer.can_administer || !one.needs_administrator()) {
                     li { a href=(one.path()) aria-current=[(one == view).then_some("page")] { (one.title()) } }
                 }
             }

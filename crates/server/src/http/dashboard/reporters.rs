@@ -42,7 +42,7 @@ pub(super) async fn show(
     viewer: Viewer,
     Query(query): Query<ReportersQuery>,
 ) -> Result<Markup, Failure> {
-    viewer.caller.require(Right::Monitor)?;
+    viewer.caller.require(Right::Administer)?;
     let wanted = query.protocol.zip(query.name).filter(|(_, name)| !name.trim().is_empty());
     let sought = wanted.as_ref().map_or_else(String::new, |(_, name)| name.clone());
     let offset = query.offset;

@@ -15,6 +15,9 @@ pub(crate) const SESSION_LIFETIME: Duration = Duration::from_secs(12 * 3_600);
 /// Maximum number of sessions. Another one replaces the oldest.
 pub(super) const SESSIONS_MAX: usize = 256;
 
+/// Maximum number of sessions that one token opens. Another one replaces the oldest of them.
+const ROWS_PER_TOKEN_MAX: usize = 32;
+
 /// Lifetime of a one-time link.
 pub(crate) const LINK_LIFETIME: Duration = Duration::from_secs(15 * 60);
 
@@ -122,7 +125,12 @@ impl Table {
 
     fn insert(&mut self, secret: Hash, token: Hash, now: Duration) {
         self.expire(now);
-        if self.rows.len() >= self.rows_max {
+        // Whoever signs in again and again pushes out their own sessions first.
+        let mut own = self.rows.iter().enumerate().filter(|(_, row)| row.token == token).map(|(place, _)| place);
+        let (oldest, count) = (own.next(), own.count() + 1);
+        if let Some(place) = oldest.filter(|_| count >= ROWS_PER_TOKEN_MAX) {
+            self.rows.remove(place);
+        } else if self.rows.len() >= self.rows_max {
             self.rows.remove(0);
         }
         self.rows.push(Row { secret, token, created: now });
@@ -176,11 +184,24 @@ mod tests {
     fn a_full_table_drops_the_oldest_session() {
         let sessions = Sessions::default();
         let at = |second: usize| START + Duration::from_secs(second as u64);
-        let secrets: Vec<String> = (0..=SESSIONS_MAX).map(|at_| sessions.open(TOKEN, at(at_)).unwrap()).collect();
+        let token = |number: usize| [u8::try_from(number / ROWS_PER_TOKEN_MAX).unwrap(); 32];
+        let open = |number: usize| sessions.open(token(number), at(number)).unwrap();
+        let secrets: Vec<String> = (0..=SESSIONS_MAX).map(open).collect();
         let now = at(SESSIONS_MAX);
         assert_eq!(sessions.token(&secrets[0], now), None);
         assert!(secrets[1..].iter().all(|secret| sessions.token(secret, now).is_some()));
         assert_eq!(lock(&sessions.sessions).rows.len(), SESSIONS_MAX);
+    }
+
+    #[test]
+    fn a_token_that_signs_in_often_pushes_out_its_own_sessions() {
+        let sessions = Sessions::default();
+        let other = sessions.open([8; 32], START).unwrap();
+        let secrets: Vec<String> = (0..SESSIONS_MAX).map(|_| sessions.open(TOKEN, START).unwrap()).collect();
+        let is_open = |secret: &String| sessions.token(secret, START).is_some();
+        assert!(is_open(&other));
+        assert_eq!(secrets.iter().filter(|secret| is_open(secret)).count(), ROWS_PER_TOKEN_MAX);
+        assert!(is_open(&secrets[SESSIONS_MAX - 1]));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use axum::extract::State;
 use maud::{Markup, html};
 
 use super::super::Http;
+use super::super::caller::Right;
 use super::super::fault::Fault;
 use super::failure::Failure;
 use super::format::{counted, duration, size};
@@ -22,6 +23,7 @@ type Section = (&'static str, Vec<(&'static str, String)>);
 
 /// Shows the settings.
 pub(super) async fn show(State(http): State<Http>, viewer: Viewer) -> Result<Markup, Failure> {
+    viewer.caller.require(Right::Administer)?;
     let service = &http.service;
     let started = service.started_with().ok_or_else(Fault::broken)?;
     let config = Config { settings: (*service.settings()).clone(), ..started.clone() };
@@ -82,7 +84,7 @@ fn tokens(settings: &Settings) -> Markup {
             h2 { "Tokens" }
             @if settings.http.tokens.is_empty() {
                 p { "Only the administrator's token in " code { "admin.token" } " exists. To let a colleague look without \
-                    changing anything, add a section " code { "[[http.tokens]]" } " with " code { "monitor = true" } "." }
+                    administering, add a section " code { "[[http.tokens]]" } " with " code { "monitor = true" } "." }
             } @else {
                 div .scroll tabindex="0" role="region" aria-label="Tokens" {
                     table {

@@ -19,7 +19,7 @@ use super::failure::{Failure, sentence};
 use super::form::Form;
 use super::page::{self, HTML};
 use super::viewer::{Channel, Viewer, Visitor};
-use crate::audit::{Actor, audit, audit_refusal};
+use crate::audit::audit;
 use crate::config::sha256;
 use crate::limits::Rate;
 use crate::sources::Source;
@@ -72,7 +72,7 @@ fn form(channel: Channel, link: Option<&str>, problem: Option<&str>) -> Markup {
                     input #token type="password" name="token" required autofocus autocomplete="current-password";
                     p .hint {
                         "The administrator's token is in " code { "admin.token" } " in the server's data directory. A \
-                        token with " code { "monitor = true" } " may look, but not change anything."
+                        token with " code { "monitor = true" } " shows the overview, explanations, books and peers."
                     }
                     button type="submit" { "Sign in" }
                 }
@@ -91,13 +91,7 @@ pub(super) async fn sign_in(State(http): State<Http>, visitor: Visitor, request:
     take_attempt(&http, &visitor)?;
     let (bytes, _permits) = collect(body, SMALL_BYTES_MAX, &http.strangers_bodies).await?;
     let form = Form::read(media(&parts.headers), &bytes)?;
-    match open(&http, &parts, &visitor, &form) {
-        Ok(response) => Ok(response),
-        Err(fault) => {
-            audit_refusal(&Actor { from: visitor.address, name: None }, "dashboard.sign_in", fault.detail());
-            Ok(refused(&visitor, fault))
-        }
-    }
+    Ok(open(&http, &parts, &visitor, &form).unwrap_or_else(|fault| refused(&visitor, fault)))
 }
 
 fn open(http: &Http, parts: &Parts, visitor: &Visitor, form: &Form) -> Result<Response, Fault> {

@@ -59,7 +59,11 @@ pub(super) struct Viewer {
 
 impl Channel {
     fn of(peer: RemoteEnd, version: Version, headers: &HeaderMap, settings: &Settings) -> Self {
-        let RemoteEnd::Network(ends) = peer else { return Self::Local(port(headers)) };
+        let RemoteEnd::Network(ends) = peer else {
+            // A proxy may forward requests from a network to the Unix socket.
+            let is_local = proxies::is_direct_local(version, headers);
+            return if is_local { Self::Local(port(headers)) } else { Self::Plain };
+        };
         let Ends { remote, is_tls, .. } = ends;
         let is_proxied = settings.http.trusted_proxies.iter().any(|network| network.contains(&remote.to_canonical()));
         let is_encrypted = headers.get(X_FORWARDED_PROTO).is_some_and(|value| value == "https");
@@ -217,6 +221,7 @@ impl Viewer {
 mod tests {
     use axum::http::Request;
 
+    use super::super::super::caller::LocalUser;
     use super::*;
     use crate::config::Config;
 
@@ -251,6 +256,19 @@ mod tests {
             Channel::Plain,
             "also from own networks"
         );
+    }
+
+    #[test]
+    fn a_proxy_on_the_unix_socket_makes_nobody_local() {
+        let user = RemoteEnd::User(LocalUser { id: 0, is_admin: true });
+        let channel = |name: &'static str, value: &str| {
+            let headers =
+                HeaderMap::from_iter([(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())]);
+            Channel::of(user, Version::HTTP_11, &headers, &Config::default().settings)
+        };
+        assert_eq!(channel("host", "localhost:8625"), Channel::Local(8625));
+        assert_eq!(channel("host", "bruit.example.org"), Channel::Plain);
+        assert_eq!(channel("x-forwarded-for", "192.0.2.7"), Channel::Plain);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::super::Http;
 use super::super::body::{SMALL_BYTES_MAX, collect};
+use super::super::caller::Right;
 use super::super::fault::Fault;
 use super::super::{claims, whitelist};
 use super::explain::named;
@@ -32,6 +33,7 @@ pub(super) async fn show(
     viewer: Viewer,
     Query(query): Query<WhitelistQuery>,
 ) -> Result<Markup, Failure> {
+    viewer.caller.require(Right::Administer)?;
     let list = http.compute(move |service| Ok(service.store.check(|engine| whitelist::page(engine, query.offset))));
     let list = list.await?;
     let content = html! {
