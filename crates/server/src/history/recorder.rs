@@ -119,7 +119,7 @@ impl Run {
 /// Begins or ends the condition in health.
 fn report(service: &Service, error: Option<&io::Error>) {
     let text = error.map(|error| {
-        format!("failed to write history.bruit ({error}): the charts lose what happens now; check the disk and its free space")
+        format!("failed to write history.bruit ({error}): the charts have a gap; check the disk and its free space")
     });
     service.health.set(State::HistoryFails, "", text, service.now());
 }

@@ -91,7 +91,7 @@ pub(crate) struct Gauges {
     pub(crate) resident_bytes: u64,
 }
 
-/// What happened since the last sample.
+/// The counters since the last sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) requests: [u64; COUNTERS],

@@ -1,4 +1,4 @@
-//! Books: how full the rings and tables are, when generations end, and what more memory would buy.
+//! Books: how full the rings and tables are, when generations end, and the capacity with more memory.
 
 use axum::extract::State;
 use bruit_engine::generations::LIVE_GENERATIONS;
@@ -21,8 +21,8 @@ pub(super) async fn show(State(http): State<Http>, viewer: Viewer) -> Result<Mar
         section .card {
             h2 { "Rings" }
             p .hint {
-                "A ring is a filter in generations. An entry stays for " (LIVE_GENERATIONS - 1) " to " (LIVE_GENERATIONS)
-                " epochs, and then ends with its generation. Numbers are estimates."
+                "A ring is a filter divided into generations. An entry stays for " (LIVE_GENERATIONS - 1) " to "
+                (LIVE_GENERATIONS) " epochs and expires with its generation. Numbers are estimates."
             }
             (rings(&stats.rings))
         }
@@ -123,7 +123,7 @@ fn budgets(stats: &Stats) -> Markup {
     let window = |ring: &Ring, multiple| ring.capacity.saturating_mul(LIVE_GENERATIONS).saturating_mul(multiple);
     html! {
         section .card {
-            h2 { "What more memory would buy" }
+            h2 { "Capacity with more memory" }
             p .hint {
                 "Entries in the whole window at the planned error rates. To raise the budget, set " code { "memory" }
                 " in the configuration and restart; all data is kept. " code { "bruit plan" } " computes sizes for other \
@@ -160,7 +160,10 @@ fn tables(tables: &[Table]) -> Markup {
     html! {
         section .card {
             h2 { "Tables" }
-            p .hint { "Exact tables of bounded size. When one is full, the oldest entries make room, except for accounts, whitelists and good messages, which then refuse new ones." }
+            p .hint {
+                "Exact tables of bounded size. A full table drops its oldest entries, except the tables of accounts, \
+                whitelists and good messages, which refuse new ones."
+            }
             div .scroll tabindex="0" role="region" aria-label="Tables" {
                 table {
                     thead {

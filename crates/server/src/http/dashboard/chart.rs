@@ -140,7 +140,7 @@ pub(super) fn chart(title: &str, noun: &str, slots: &[&Slot], range: Range, seri
         section .card {
             h2 { (title) }
             @if is_empty {
-                p .soft { "Nothing in this time." }
+                p .soft { "Nothing in this period." }
             } @else {
                 (drawing(&format!("{title}, {}: {}", range.title().to_lowercase(), summary(&figures, series)), &figures, range, series))
                 ul .key {
@@ -244,7 +244,7 @@ fn table(title: &str, figures: &Figures, series: &[Series]) -> Markup {
     let rows = figures.columns.iter().enumerate().filter(|(_, column)| column.iter().any(|count| *count > 0));
     html! {
         details {
-            summary { "The same as a table" }
+            summary { "Show as a table" }
             div .scroll tabindex="0" role="region" aria-label=(format!("{title}, as a table")) {
                 table {
                     thead {
@@ -306,7 +306,7 @@ mod tests {
         assert!(shown.contains("aria-label=\"Checks, last hour: 1,770,000 spam, 0 ham\""), "{shown}");
         assert!(shown.len() < 16_000 && !shown.contains("NaN"), "{}", shown.len());
         let empty = chart("Checks", "checks", &[], Range::Years, &SERIES, Time(0)).into_string();
-        assert!(empty.contains("Nothing in this time"), "{empty}");
+        assert!(empty.contains("Nothing in this period"), "{empty}");
     }
 
     #[test]

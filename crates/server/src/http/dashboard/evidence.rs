@@ -23,7 +23,7 @@ pub(super) fn verdict(explained: &Explained) -> Markup {
                 @if let Some(signature) = decided {
                     li { "The signature " code { (signature.checked.scheme) } " decided: " (who(signature)) "." }
                 }
-                @if *bulk_count > 0 { li { (counted((*bulk_count).into(), "recipient")) " were counted." } }
+                @if *bulk_count > 0 { li { "The server counted " (counted((*bulk_count).into(), "recipient")) "." } }
                 @if let Some(is_whitelisted) = sender_whitelisted {
                     li { "The sender is " (if *is_whitelisted { "" } else { "not " }) "whitelisted." }
                 }

@@ -1,7 +1,7 @@
 //! Explain: the verdict on a message or signature, the evidence for it, and buttons to correct it.
 //!
-//! The page calls what `/v1/explain`, `/v1/report` and `/v1/revoke` call. The server does not keep the message: the
-//! buttons send back the signatures, which contain no word of it.
+//! The page calls the same functions as `/v1/explain`, `/v1/report` and `/v1/revoke`. The server does not keep the
+//! message: the buttons send back the signatures, which contain no word of it.
 
 use axum::extract::{Request, State};
 use bruit_engine::event::By;
@@ -34,7 +34,7 @@ const HIDDEN_CHARS_MAX: usize = 4_000;
 /// Maximum length of the value that identifies a claim.
 const ID_BYTES_MAX: usize = 64;
 
-/// What a viewer asks about, and the answer.
+/// The subject of a question, and the answer.
 struct Examined {
     explained: Explained,
     /// The subject of a claim, as JSON.
@@ -47,7 +47,7 @@ struct Examined {
 pub(super) async fn show(viewer: Viewer) -> Markup {
     let hint = html! {
         section .card {
-            h2 { "What you get" }
+            h2 { "What this page shows" }
             p {
                 "The verdict on the message and the reason for it, each of its signatures, who reported or revoked them \
                 and with what weight, and text that is hidden from readers. Nothing is recorded, and the message is not \
@@ -83,7 +83,7 @@ fn form(viewer: &Viewer) -> Markup {
     }
 }
 
-/// Explains what the form contains.
+/// Explains the contents of the form.
 pub(super) async fn explain(State(http): State<Http>, viewer: Viewer, request: Request) -> Result<Markup, Failure> {
     let (parts, body) = request.into_parts();
     viewer.caller.take(Limited::Costly, &http.service)?;
@@ -175,7 +175,7 @@ fn corrections(viewer: &Viewer, examined: &Examined) -> Markup {
     html! {
         section .card {
             h2 { "Is the verdict wrong?" }
-            p .hint { "A revocation by the site's own users counts at once, on all protocols. So does a report." }
+            p .hint { "A report or revocation by the site's own users takes effect at once, for all protocols." }
             div .actions {
                 (button("revoke", "Revoke: it is not spam", "quiet"))
                 (button("report", "Report: it is spam", "danger"))
@@ -221,7 +221,7 @@ fn hidden(text: &str) -> Markup {
     }
 }
 
-/// Reports or revokes what was explained, and shows the new verdict.
+/// Reports or revokes the explained message or signature, and shows the new verdict.
 pub(super) async fn claim(State(http): State<Http>, viewer: Viewer, request: Request) -> Result<Markup, Failure> {
     let (parts, body) = request.into_parts();
     // Encoding a form triples the length of some characters.
@@ -285,10 +285,10 @@ fn result(claim: Claim, claimed: &Claimed) -> Markup {
             format!("Nothing changed: {}", sentence(reason))
         }
         (Claim::Report, Claimed { accepted, listed, .. }) => {
-            format!("Reported. {accepted} signatures were accepted, and {listed} of them are now listed as spam.")
+            format!("Reported. Signatures accepted: {accepted}; now listed as spam: {listed}.")
         }
         (Claim::Revoke, Claimed { accepted, revoked, .. }) => {
-            format!("Revoked. {accepted} signatures were accepted, and {revoked} of them are now revoked.")
+            format!("Revoked. Signatures accepted: {accepted}; now revoked: {revoked}.")
         }
     };
     html! { p .done role="status" { (text) } }
@@ -311,8 +311,8 @@ mod tests {
     fn results_of_claims_are_told_apart() {
         let shown = |claim, claimed: &Claimed| result(claim, claimed).into_string();
         let accepted = Claimed { accepted: 3, listed: 2, revoked: 1, ..Claimed::default() };
-        assert!(shown(Claim::Report, &accepted).contains("3 signatures were accepted, and 2 of them are now listed"));
-        assert!(shown(Claim::Revoke, &accepted).contains("3 signatures were accepted, and 1 of them are now revoked"));
+        assert!(shown(Claim::Report, &accepted).contains("Signatures accepted: 3; now listed as spam: 2."));
+        assert!(shown(Claim::Revoke, &accepted).contains("Signatures accepted: 3; now revoked: 1."));
         assert!(shown(Claim::Report, &Claimed { repeated: true, ..accepted }).contains("counts once"));
         assert!(shown(Claim::Report, &Claimed::default()).contains("Nothing changed"));
     }

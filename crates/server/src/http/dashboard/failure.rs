@@ -59,7 +59,7 @@ impl IntoResponse for Failure {
 fn of_fault(fault: Fault) -> Response {
     let text = sentence(fault.detail());
     let page = page::plain(
-        "That did not work",
+        "The request failed",
         &html! {
             p { (text) }
             p { a href="/" { "Go to the overview" } }

@@ -1,6 +1,6 @@
 //! Live updates: one stream of server-sent events for all views.
 //!
-//! Once a second, the figures are computed for all viewers together, and only while somebody looks. A viewer costs one
+//! Once a second, the figures are computed for all viewers together, and only while a page is open. A viewer costs one
 //! connection and one place in [`STREAMS_MAX`].
 
 use std::collections::BTreeMap;
@@ -54,7 +54,7 @@ impl Default for Live {
     }
 }
 
-/// Computes the figures if somebody looks.
+/// Computes the figures if a page is open.
 pub(crate) fn publish(service: &Service) {
     let live = &service.live;
     if live.figures.receiver_count() == 0 {

@@ -60,7 +60,7 @@ pub(super) async fn show(
         (tiles(&stats, &resources, &http.service))
         (charts(&http.service, range))
         (traffic(&requests))
-        p .soft #live role="status" { "Numbers are those of the time when the page was loaded." }
+        p .soft #live role="status" { "Numbers as of when the page was loaded." }
     };
     Ok(page::view(&viewer, View::Overview, &content))
 }
@@ -174,7 +174,7 @@ fn title(condition: &Condition) -> String {
     if condition.subject.is_empty() { state } else { format!("{state}: {}", condition.subject) }
 }
 
-/// Shows what to do while nothing was checked yet.
+/// Shows the first steps while no message has been checked.
 fn first_steps() -> Markup {
     html! {
         section .card {
@@ -183,7 +183,7 @@ fn first_steps() -> Markup {
             pre { "bruit report < mail\nbruit check < mail" }
             p {
                 "Then connect your mail filter. The pages in " code { "docs/operators/" }
-                " describe SpamAssassin, rspamd, Postfix and others. A message can also be examined under "
+                " describe SpamAssassin, rspamd, Postfix and others. You can also examine a message under "
                 a href=(View::Explain.path()) { "Explain" } "."
             }
         }
@@ -215,7 +215,7 @@ fn tiles(stats: &Stats, resources: &Resources, service: &Service) -> Markup {
     }
 }
 
-/// Shows a figure. `live` is its name in the stream of updates, if it is in there.
+/// Shows a figure. `live` is its name in the stream of updates, or empty if it is not updated.
 fn tile(name: &str, live: &str, value: &str, note: &str) -> Markup {
     let live = Some(live).filter(|live| !live.is_empty());
     html! { div .tile { dt { (name) } dd { span data-live=[live] { (value) } small { (note) } } } }

@@ -46,7 +46,7 @@ fn none() -> Markup {
         section .card {
             h2 { "No other servers" }
             p {
-                "This server works alone. It can exchange reports with other operators' servers, and be one node of a \
+                "This server works alone. It can exchange reports with other operators' servers, or be a node of a \
                 cluster. Add a section " code { "[[peers]]" } " with the other server's key and URL to the configuration, \
                 set " code { "[federation] listen" } ", and restart. " code { "docs/operators/peers.md" } " and "
                 code { "docs/operators/cluster.md" } " describe the steps."

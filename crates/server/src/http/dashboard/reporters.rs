@@ -92,8 +92,9 @@ fn list(viewer: &Viewer, page: &AccountPage) -> Markup {
                 div .scroll tabindex="0" role="region" aria-label="Accounts" {
                     table {
                         caption {
-                            "Precision is a lower bound for the share of an account's claims that turned out to be right, and decides \
-                            the weight of its next claims. Claims are settled some days after a signature's first one."
+                            "Precision is a lower bound for the share of an account's claims that turned out to be right. \
+                            It determines the weight of its next claims. Claims are settled some days after the first \
+                            claim about a signature."
                         }
                         thead {
                             tr {

@@ -35,7 +35,7 @@ pub(super) async fn show(State(http): State<Http>, viewer: Viewer) -> Result<Mar
             p {
                 "The configuration is a file, which only the server's administrator can change. After a change, SIGHUP \
                 applies most settings; the others take effect at the next start. " code { "bruit.toml" }
-                " in the repository describes each of them."
+                " in the repository describes every setting."
             }
             p .hint {
                 "Data directory: " code { (service.directory().map_or_else(String::new, |path| path.display().to_string())) }
@@ -122,7 +122,7 @@ fn sections(config: &Config) -> Vec<Section> {
 fn general(config: &Config) -> Vec<(&'static str, String)> {
     let settings = &config.settings;
     vec![
-        ("memory", config.memory_bytes.map_or_else(|| "as the data directory has it".to_owned(), size)),
+        ("memory", config.memory_bytes.map_or_else(|| "as stored in the data directory".to_owned(), size)),
         ("durability", format!("{:?}", config.durability).to_lowercase()),
         ("threads", config.threads.to_string()),
         ("own_networks", listed(&settings.own_networks)),
@@ -204,7 +204,7 @@ fn http(config: &Config) -> Vec<(&'static str, String)> {
         (
             "dashboard.listen",
             if config.dashboard.listen.is_empty() {
-                "with http".to_owned()
+                "same as http".to_owned()
             } else {
                 addresses(&config.dashboard.listen)
             },

@@ -66,7 +66,7 @@ fn form(channel: Channel, link: Option<&str>, problem: Option<&str>) -> Markup {
             }
             (_, None) => {
                 form method="post" action="/sign-in" autocomplete="off" {
-                    // Managers of passwords and browsers look for a name beside a password.
+                    // Password managers and browsers look for a user name beside a password.
                     input type="text" name="user" value="token" autocomplete="username" hidden;
                     label for="token" { "Token" }
                     input #token type="password" name="token" required autofocus autocomplete="current-password";

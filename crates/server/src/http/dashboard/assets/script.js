@@ -57,7 +57,7 @@ if (state) {
     source.addEventListener("error", () => {
       state.textContent = source.readyState === EventSource.CLOSED
         ? "Numbers are not live. Reload the page to see current ones."
-        : "The connection to the server was lost. Trying again.";
+        : "The connection to the server was lost. Reconnecting.";
     });
     source.addEventListener("message", (event) => {
       const figures = JSON.parse(event.data);
