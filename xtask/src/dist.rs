@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: builds what is published for the last commit.
+//! `cargo xtask dist`: builds the release files of the last commit.
 //!
 //! Everything is made from a copy of the committed sources, with times taken from the commit and without paths of this
 //! machine, so that two runs give the same bytes.
@@ -33,7 +33,7 @@ pub(crate) struct Options {
     quick: bool,
 }
 
-/// What is published: its version, its sources and its folders.
+/// A release: its version, its sources and its folders.
 pub(crate) struct Release {
     /// The version in the workspace's manifest.
     pub(crate) version: String,

@@ -37,7 +37,7 @@ enum Chore {
     Licences,
     /// Build and run the fuzz targets.
     Fuzz(fuzz::Options),
-    /// Make what is published: static programs, archive, Debian packages, container image, lists of crates, checksums.
+    /// Build the release files: static programs, archive, Debian packages, container image, lists of crates, checksums.
     Dist(dist::Options),
 }
 

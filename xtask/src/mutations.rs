@@ -23,7 +23,7 @@ const NOT_COPIED: [&str; 2] = ["target", ".git"];
 struct Mutation {
     /// Name, as in docs/reliability.md.
     name: &'static str,
-    /// Seed of a network that catches it. If that no longer does, others are tried.
+    /// Seed of a network that catches it. If it no longer does, others are tried.
     seed: u64,
     /// File, relative to `crates/federation/src`.
     file: &'static str,

@@ -26,8 +26,8 @@ pub(crate) const CLAIM_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The part of the spool that is sent after a claim.
 ///
-/// A Sieve script has 10 seconds. With `--timeout 2s`, the lock of the spool (2 s), the claim (2 s), rspamd (2 s) and
-/// this part (2.5 s) fit in.
+/// A Sieve script may run for 10 seconds. With `--timeout 2s`, this is enough for the lock of the spool (2 s), the
+/// claim (2 s), rspamd (2 s) and this part (2.5 s).
 const SEND_LIMITS: SendLimits = SendLimits { reports: 20, time: Duration::from_secs(2) };
 
 const AFTER_HELP: &str = "\
@@ -47,11 +47,11 @@ With --spool, a claim is kept in DIR until the server has answered, and sent by 
 'bruit spool send'. It counts once, even if an answer was lost. The folder is created for its owner only; use one folder \
 for each server.
 
-With --attached, the input is a report that a user forwarded: the claims are about the messages attached to it. Run it \
-only for mail of authenticated users, because everybody else can send such a message, too.
+With --attached, the input is a report that a user forwarded: the claims are about the messages attached to it. Use it \
+only for mail from authenticated users, because anyone else can send such a message, too.
 
-With --rspamd, the message is also sent to the controller of your rspamd: a report uses fuzzyadd, a revocation fuzzydel. \
-An error of rspamd never prevents a claim. With --spool, messages of at most 2 MiB are kept until rspamd has answered.
+With --rspamd, the message is also sent to your rspamd's controller: a report uses fuzzyadd, a revocation fuzzydel. \
+An rspamd error never prevents a claim. With --spool, messages of at most 2 MiB are kept until rspamd has answered.
 
 Examples:
   bruit report spam.eml              report one message
@@ -150,9 +150,9 @@ pub(crate) fn run(arguments: &ClaimArgs, claim: Claim, output: &mut impl Write) 
 #[derive(Default)]
 struct Tally {
     messages: u64,
-    /// Those about which no claim was made.
+    /// Messages without a claim, because of an error.
     failed: u64,
-    /// Those that rspamd did not learn.
+    /// Messages that rspamd did not learn.
     unlearned: u64,
 }
 

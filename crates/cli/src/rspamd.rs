@@ -1,4 +1,4 @@
-//! Options of the verbs that also teach an rspamd.
+//! Options of the verbs that can also train an rspamd.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::remote::read_secret;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "rspamd")]
 pub(crate) struct Controller {
-    /// Address of the controller of an rspamd, which gets the whole message: http://127.0.0.1:11334
+    /// URL of an rspamd controller that receives the whole message, such as http://127.0.0.1:11334
     #[arg(long = "rspamd", value_name = "URL", env = "BRUIT_RSPAMD")]
     url: Option<String>,
 

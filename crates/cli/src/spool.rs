@@ -199,7 +199,7 @@ fn run_send(arguments: &SendArgs, output: &mut impl Write) -> Result<ExitCode, F
     writeln!(output, "{}, {waiting} waiting", summary(&sent))?;
     if lessons > 0 && rspamd.is_none() {
         let wait = if lessons == 1 { "waits" } else { "wait" };
-        complain(&format!("{} {wait} for rspamd: name it with --rspamd", counted(lessons, "message")));
+        complain(&format!("{} {wait} for rspamd: pass --rspamd URL", counted(lessons, "message")));
     }
     let has_trouble =
         sent.dropped > 0 || !sent.refused.is_empty() || !sent.damaged.is_empty() || !sent.faults.is_empty();
@@ -210,7 +210,7 @@ fn run_send(arguments: &SendArgs, output: &mut impl Write) -> Result<ExitCode, F
     })
 }
 
-/// Sends a part of what waits, after a report was made. Errors are printed.
+/// Sends a part of the spool after a report was made. Prints errors.
 pub(crate) fn send_some(spool: &Spool, to: Destinations<'_>, limits: SendLimits) {
     match spool.send(to, limits) {
         Ok(sent) => {
@@ -223,12 +223,12 @@ pub(crate) fn send_some(spool: &Spool, to: Destinations<'_>, limits: SendLimits)
     }
 }
 
-/// Returns the number of reports sent, and that of messages taught to rspamd.
+/// Describes how many reports were sent, and how many messages rspamd learned.
 fn summary(sent: &Sent) -> String {
     let reports = format!("{} sent", counted(sent.sent as u64, "report"));
     match sent.taught {
         0 => reports,
-        taught => format!("{reports}, {} taught to rspamd", counted(taught as u64, "message")),
+        taught => format!("{reports}, {} learned by rspamd", counted(taught as u64, "message")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `bruit watch`: reports what users move to the Junk folders of their Maildirs, and revokes what they move out again.
 //!
-//! Changes are only a reason to look: each time, the Junk folders are compared with what was known about them. So no
-//! message is missed if events are lost, or if the program does not run for a while. Every claim goes through the spool.
+//! An event only starts a comparison of the Junk folders with the list of known messages. So no message is missed if
+//! events are lost, or if the program does not run for a while. Every claim goes through the spool.
 
 mod events;
 mod maildir;
@@ -34,10 +34,10 @@ use events::{Event, Events};
 use maildir::{Maildir, Names};
 use sync::{Claims, Field};
 
-/// Time limit of a request. It is shorter than that of `bruit report`, because the spool keeps what was not answered.
+/// Time limit of a request. It is shorter than that of `bruit report`, because the spool keeps unanswered claims.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The part of the spool that is sent at a time.
+/// Limits on sending the spool once.
 const SEND_LIMITS: SendLimits = SendLimits { reports: 1_000, time: Duration::from_secs(10) };
 
 /// Interval at which the spool is sent.
@@ -55,8 +55,8 @@ const RESCAN_INTERVAL: Duration = Duration::from_secs(600);
 const AFTER_HELP: &str = "\
 A message that appears in Junk is reported, unless a filter has put it there (see --ignore). One that leaves Junk for \
 another folder of the same Maildir is revoked. Messages that are deleted or moved to Trash are left alone. At the first \
-start, messages that are already in Junk are left alone, too; after that, also changes made while the program does not \
-run are noticed. Claims wait in the spool until the server has answered.
+start, messages that are already in Junk are left alone, too. After that, changes made while the program was not \
+running are also noticed. Claims wait in the spool until the server has answered.
 
 The program runs until SIGTERM or SIGINT. SIGHUP compares all Maildirs.
 
@@ -73,11 +73,11 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct WatchArgs {
-    /// Maildirs; NAME is the person in whose name claims are made
+    /// Maildirs to watch; NAME is the reporter of the claims
     #[arg(value_name = "[NAME=]MAILDIR", required = true, value_parser = parse_maildir)]
     maildirs: Vec<Maildir>,
 
-    /// Person in whose name claims are made, if a Maildir has no NAME; requires a token with reporters = true
+    /// Reporter of claims for Maildirs without a NAME; requires a token with reporters = true
     #[arg(long, value_name = "NAME")]
     reporter: Option<String>,
 
@@ -159,7 +159,7 @@ pub(crate) fn run(arguments: &WatchArgs, output: &mut impl Write) -> Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// The Maildirs, and what is needed to make claims.
+/// The Maildirs, with the client and the spool for claims.
 struct Watcher<'a> {
     arguments: &'a WatchArgs,
     maildirs: Vec<Maildir>,
@@ -171,7 +171,7 @@ struct Watcher<'a> {
     rspamd: Option<Rspamd>,
 }
 
-/// What is to be done, and when.
+/// The work to do, and its time.
 struct Plan {
     /// Maildirs that changed.
     changed: BTreeSet<usize>,

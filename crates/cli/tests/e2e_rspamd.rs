@@ -64,7 +64,7 @@ fn rspamd_learns_scans_and_forgets() {
     both_parts_wait(&server, &rspamd, &folder, &spam);
 }
 
-/// `bruit report --rspamd` also teaches rspamd, and `bruit revoke --rspamd` takes it back.
+/// `bruit report --rspamd` also trains rspamd, and `bruit revoke --rspamd` undoes this.
 fn one_report_reaches_both(server: &Server, rspamd: &Rspamd<'_>, folder: &Folder, spam: &str) {
     folder.write("password", format!("{PASSWORD}\n"));
     let password = folder.path("password");
@@ -94,7 +94,7 @@ fn one_report_reaches_both(server: &Server, rspamd: &Rspamd<'_>, folder: &Folder
     report(&["--spool", at]).expect(0, server);
     assert_eq!(rspamd.scan(spam), [""; 0]);
     let answer = bruit(&["spool", "send", file[0], file[1], at]).expect(0, server);
-    assert_eq!(answer.text, "0 reports sent, 1 message taught to rspamd, 0 waiting\n");
+    assert_eq!(answer.text, "0 reports sent, 1 message learned by rspamd, 0 waiting\n");
     assert_eq!(rspamd.scan(spam), ["PLAIN_DENIED"]);
 
     // The classifier knows the message, and no rule has this flag.

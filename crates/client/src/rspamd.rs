@@ -1,4 +1,4 @@
-//! A client for the controller of rspamd: teaches its fuzzy storages, and its Bayes classifier if wanted.
+//! A client for rspamd's controller: trains its fuzzy storages, and its Bayes classifier if wanted.
 //!
 //! The controller receives whole messages. It has no idempotency keys: a message that is sent again after a lost answer
 //! is added again to a fuzzy storage. Its classifier recognises such a message.
@@ -130,8 +130,8 @@ impl Rspamd {
         self.timeout
     }
 
-    /// Teaches a message: a report adds it to the fuzzy storages and trains the classifier with spam, a revocation
-    /// deletes it there and trains with ham.
+    /// Trains rspamd with a message: a report adds it to the fuzzy storages and trains the classifier with spam, a
+    /// revocation deletes it there and trains with ham.
     ///
     /// The classifier comes first, because it recognises a message that is sent again.
     ///

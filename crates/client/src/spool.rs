@@ -4,14 +4,14 @@
 //! stopped server loses nothing. Each report has a random ID, which the server remembers: a report that is sent twice
 //! counts once.
 //!
-//! **rspamd.** Whole messages can wait for rspamd in the same folder. They are independent of the reports, so that
-//! neither server keeps the other from getting its part. rspamd recognises no ID: a message whose answer was lost is
-//! added to its fuzzy storage again.
+//! **rspamd.** Whole messages can wait for rspamd in the same folder. They are independent of the reports, so neither
+//! server has to wait for the other. rspamd does not recognise IDs: if its answer was lost, the message is added to its
+//! fuzzy storage again.
 //!
-//! **Files.** Each report is one file, `TIME-ID.report`, or `TIME-ID.rspamd` if it is for rspamd. It is written under a temporary name and synced before it is
-//! renamed. A process that sends a report holds a lock on its file, which ends with the process. Damaged files and
-//! those that the server refused are set aside as `.damaged` and `.refused`, and never sent. A file that cannot be read
-//! or changed stays where it is; the others are sent.
+//! **Files.** Each report is one file, `TIME-ID.report`, or `TIME-ID.rspamd` if it is for rspamd. It is written under a
+//! temporary name and synced before it is renamed. A process that sends a report holds a lock on its file, which ends
+//! with the process. Damaged files and those that the server refused are set aside as `.damaged` and `.refused`, and
+//! never sent. A file that cannot be read or changed stays where it is; the others are sent.
 //!
 //! **Bounds.** [`REPORTS_MAX`], [`SPOOL_BYTES_MAX`] and [`REPORT_AGE_MAX`]. A full spool accepts no report; older
 //! reports are dropped when the spool is sent. Messages for rspamd get at most half of the room.

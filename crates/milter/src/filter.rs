@@ -126,7 +126,7 @@ impl Filter {
         let traps = &self.settings.traps;
         if draft.recipients.all_traps() {
             let is_safe = self.report(draft, deadline).is_safe();
-            // The message is the only copy of what a lost report should have said.
+            // If its report was lost, the message is the only evidence left.
             let decision = if traps.discard && is_safe { Decision::Discard } else { Decision::Accept };
             return Outcome { decision, ..Outcome::unchecked("trap") };
         }

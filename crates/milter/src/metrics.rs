@@ -165,7 +165,7 @@ impl Metrics {
         families.value(state.connections_open as u64);
         families.counter("refused_connections_total", "Connections beyond the limit.");
         families.value(self.refused_connections.get());
-        families.counter("cut_off_total", "Connections closed because of what the MTA sent or did not send.");
+        families.counter("cut_off_total", "Connections closed because of errors, timeouts or a lack of memory.");
         families.labelled("reason", &CutOff::ALL.map(CutOff::name), &self.cut_off);
         families.counter("messages_total", "Checked messages by verdict.");
         families.labelled("verdict", &Class::ALL.map(Class::name), &self.messages);

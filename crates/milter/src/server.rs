@@ -44,7 +44,7 @@ pub trait Listings: Send + Sync {
     fn look_up(&self, file: &Path, max_age: Duration, subject: &Subject) -> Option<bool>;
 }
 
-/// The reason why there is no answer.
+/// The reason for a missing answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Unavailable {
     TimedOut,
@@ -54,7 +54,7 @@ pub(crate) enum Unavailable {
     /// The server refuses this request for its contents.
     Rejected,
     Malformed,
-    /// There was no time left to ask.
+    /// There was no time left for a request.
     Busy,
 }
 

@@ -1,4 +1,4 @@
-//! The stage `packages`: makes the packages, and lives through their life in a minimal Debian system.
+//! The stage `packages`: makes the packages, and installs, uses, upgrades and removes them in a minimal Debian system.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Makes one claim: sends it to the server, teaches the message to rspamd if wanted, and keeps both in a spool until
+//! Makes one claim: sends it to the server, trains rspamd with the message if wanted, and keeps both in a spool until
 //! they are answered.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ pub(super) struct Outcome {
     /// Number of the message among those attached to the input, starting at 1, and the number of all.
     pub(super) attachment: Option<(usize, usize)>,
     pub(super) claim: ClaimResult,
-    /// The result of teaching rspamd, if wanted.
+    /// The result of training rspamd, if wanted.
     pub(super) lesson: Option<LessonResult>,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum ClaimResult {
     Failed(String),
 }
 
-/// The result of teaching a message to rspamd.
+/// The result of training rspamd with a message.
 pub(super) enum LessonResult {
     /// rspamd learned the message.
     Learned,
@@ -55,16 +55,16 @@ pub(super) struct Claimant<'a> {
     signer: Signer,
     client: Client,
     spool: Option<Spool>,
-    /// True once the server did not answer. Later claims are only stored, so that each command ends soon.
+    /// True once the server has failed to answer. Later claims are only stored, so that each command ends soon.
     is_down: AtomicBool,
     teacher: Option<Teacher>,
 }
 
-/// Teaches messages to rspamd.
+/// Trains rspamd with messages.
 struct Teacher {
     rspamd: Rspamd,
     lesson: LessonArgs,
-    /// True once rspamd did not answer. Later messages are only stored.
+    /// True once rspamd has failed to answer. Later messages are only stored.
     is_down: AtomicBool,
 }
 
@@ -130,7 +130,7 @@ impl<'a> Claimant<'a> {
 
     fn send_stored(&self, spool: &Spool, stored: Stored) -> ClaimResult {
         if self.is_down.load(Ordering::Relaxed) {
-            return ClaimResult::Spooled("the server did not answer before".to_owned());
+            return ClaimResult::Spooled("the server did not answer an earlier request".to_owned());
         }
         let attempt = spool.send_one(&self.client, stored);
         if let Some(fault) = attempt.fault {
@@ -147,7 +147,7 @@ impl<'a> Claimant<'a> {
         }
     }
 
-    /// Sends a part of what else waits in the spool, if the server answers.
+    /// Sends some of the other files in the spool, if the server answers.
     pub(super) fn send_waiting(&self) {
         if let Some(spool) = self.spool.as_ref().filter(|_| !self.is_down.load(Ordering::Relaxed)) {
             let teacher = self.teacher.as_ref().filter(|teacher| !teacher.is_down.load(Ordering::Relaxed));
@@ -178,7 +178,7 @@ impl Teacher {
 
     fn teach_stored(&self, spool: &Spool, stored: Stored) -> LessonResult {
         if self.is_down.load(Ordering::Relaxed) {
-            return LessonResult::Spooled("rspamd did not answer before".to_owned());
+            return LessonResult::Spooled("rspamd did not answer an earlier request".to_owned());
         }
         let attempt = spool.teach_one(&self.rspamd, stored);
         if let Some(fault) = attempt.fault {

@@ -1,4 +1,4 @@
-//! Notices changes of Maildirs by inotify, and signals.
+//! Waits for signals and, with inotify, for changes to Maildirs.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -18,7 +18,7 @@ use super::maildir::{Maildir, Names};
 /// Maximum number of batches of events that wait. Beyond that, the kernel keeps them, and reports if it drops some.
 const BATCHES_MAX: usize = 64;
 
-/// What happened.
+/// An event.
 pub(super) enum Event {
     /// Maildirs changed, by index.
     Changed(BTreeSet<usize>),
@@ -26,14 +26,14 @@ pub(super) enum Event {
     Rescan,
     /// The program is to stop.
     Stop,
-    /// Nothing happened in time.
+    /// The wait timed out.
     Quiet,
 }
 
 /// Events of several Maildirs.
 pub(super) struct Events {
     inotify: Arc<Inotify>,
-    /// The Maildir of each watched directory, and what it is.
+    /// The Maildir and the kind of each watched directory.
     watches: HashMap<WatchDescriptor, (usize, Directory)>,
     messages: Receiver<Message>,
 }

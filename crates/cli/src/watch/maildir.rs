@@ -25,11 +25,11 @@ const DEPTH_MAX: usize = 8;
 #[derive(Clone, Debug)]
 pub(super) struct Maildir {
     pub(super) root: PathBuf,
-    /// Person in whose name claims are made.
+    /// Reporter of the claims.
     pub(super) reporter: Option<String>,
 }
 
-/// The names of the folders with a meaning.
+/// The names of the folders for spam and for deleted mail.
 #[derive(Clone, Debug)]
 pub(super) struct Names {
     pub(super) junk: Vec<String>,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Maximum length of a file name.
 const NAME_BYTES_MAX: usize = 240;
 
-/// What is known about a Maildir.
+/// The known state of a Maildir.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct State {
     /// The messages, by their names without flags.

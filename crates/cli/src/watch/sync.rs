@@ -1,4 +1,4 @@
-//! Compares the Junk folders of a Maildir with what is known about them, and makes the claims that follow.
+//! Compares the Junk folders of a Maildir with the list of known messages, and makes the claims that follow.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -75,11 +75,11 @@ impl Field {
 }
 
 impl Claims<'_> {
-    /// Makes the claims for what changed in a Maildir since the last call. At the first start, all messages in Junk
+    /// Makes the claims for the changes in a Maildir since the last call. At the first start, all messages in Junk
     /// count as known.
     ///
     /// # Errors
-    /// If a folder cannot be read, or if a claim cannot be stored. What was not claimed is claimed by the next call.
+    /// If a folder cannot be read, or if a claim cannot be stored. The next call makes the missing claims.
     pub(super) fn sync(&self, maildir: &Maildir, now: u64) -> Result<Counts> {
         let file = StateFile::of(self.state, &maildir.root)?;
         let known = file.read()?;

@@ -94,7 +94,7 @@ fn by_scheme(subject: &Subject) -> BTreeMap<String, Vec<String>> {
 
 /// Returns true if MTAs pass a message on as it is: it has a header of fields and a body, every line ends in LF, and it
 /// contains no CR. The signatures of other messages may change on their way: an MTA ends the last line, inserts an empty
-/// line where the header has none, and decides about a bare CR; and Razor signs the header of a message without a body.
+/// line where the header has none, and may change a bare CR; and Razor signs the header of a message without a body.
 pub(crate) fn is_plain(message: &[u8]) -> bool {
     let Some(end) = message.windows(2).position(|pair| pair == b"\n\n") else { return false };
     let (header, body) = message.split_at(end + 2);

@@ -172,13 +172,13 @@ fn a_spool_keeps_what_rspamd_did_not_take() {
     // Without its address, and while it refuses the password, the message waits.
     let send = format!("spool send {}", spool.display());
     let output = run(&send, server.url(), b"");
-    let expected = (1, "0 reports sent, 1 waiting\n", "bruit: 1 message waits for rspamd: name it with --rspamd\n");
+    let expected = (1, "0 reports sent, 1 waiting\n", "bruit: 1 message waits for rspamd: pass --rspamd URL\n");
     assert_eq!(exit_and_text(&output), expected);
     let refusing = rspamd(r#"{"error":"Unauthorized"}"#, 403);
     assert_eq!(exit_and_text(&at(&send, refusing.url(), "")).0, 1);
     let learning = learning();
     let output = at(&send, learning.url(), "");
-    assert_eq!(exit_and_text(&output), (0, "0 reports sent, 1 message taught to rspamd, 0 waiting\n", ""));
+    assert_eq!(exit_and_text(&output), (0, "0 reports sent, 1 message learned by rspamd, 0 waiting\n", ""));
     assert_eq!(paths(&learning), ["/learnspam", "/fuzzyadd"]);
     let requests = learning.requests();
     assert_eq!((field(&requests[1], "flag").as_deref(), &*requests[1].body), (Some("11"), MESSAGE.as_bytes()));
@@ -186,7 +186,7 @@ fn a_spool_keeps_what_rspamd_did_not_take() {
     // A report of one message sends what else waits.
     at(&report, &nobody, MESSAGE);
     let output = at(&report, learning.url(), &MESSAGE.replace("watches", "purses"));
-    assert_eq!(exit_and_text(&output).2, "bruit: 0 reports sent, 1 message taught to rspamd from the spool\n");
+    assert_eq!(exit_and_text(&output).2, "bruit: 0 reports sent, 1 message learned by rspamd from the spool\n");
     // rspamd never accepts some messages.
     at(&report, &nobody, MESSAGE);
     let output = at(&send, rspamd(r#"{"error":"no hashes"}"#, 404).url(), "");

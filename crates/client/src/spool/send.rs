@@ -17,7 +17,7 @@ pub const FAILURES_MAX: usize = 3;
 /// Minimum time for a request, even if [`SendLimits::time`] is nearly over.
 pub const REQUEST_TIME_MIN: Duration = Duration::from_millis(500);
 
-/// How much to send at a time.
+/// Limits on sending a spool once.
 #[derive(Clone, Copy, Debug)]
 pub struct SendLimits {
     /// Maximum number of reports.
@@ -173,7 +173,7 @@ impl Spool {
 }
 
 impl Rspamd {
-    /// Teaches a message from a spool. Does nothing if the report is for another server.
+    /// Trains rspamd with a message from a spool. Does nothing if the report is not for rspamd.
     fn teach_spooled(&self, report: &SpooledReport) -> Result<(), RspamdError> {
         report.rspamd.as_ref().map_or(Ok(()), |lesson| self.teach(report.claim, lesson))
     }

@@ -122,8 +122,8 @@ impl Engine {
 
     /// Applies a claim, unless [`admit_claim`](Self::admit_claim) would refuse it.
     ///
-    /// A signature that is accepted shows that the claim is admissible. So it is admitted again only if its time is
-    /// earlier than the latest event's, or no signature was accepted; a refused signature changes nothing.
+    /// An accepted signature proves that the claim is admissible. So the check is repeated only if the claim's time is
+    /// earlier than the latest event's, or if no signature was accepted; a refused signature changes nothing.
     pub(super) fn apply_claim(
         &mut self,
         by: &By,

@@ -9,7 +9,7 @@
 //! 2. *Claims*: the claims of all other nodes are counted again, and their signatures are remembered as supported.
 //! 3. *Sets*: listings and revocations of all others, and our own, are joined again. Other nodes may have listed a
 //!    signature only because of the forgotten server's claims, so tainted signatures must also be supported. A server does
-//!    not list a signature again that is listed already, so supported signatures stay in the generations of the claims
+//!    not list a signature that is already listed, so supported signatures stay in the generations of the claims
 //!    that support them. A report that did not list a signature only because the forgotten server had revoked it lists
 //!    it now. Then older generations are copied.
 //! 4. *Recipients*: the recipients of all other nodes are counted again.
@@ -294,9 +294,9 @@ impl Engine {
         }
     }
 
-    /// Returns true if the set in use contains a tainted signature in the generation of a claim that supports it: the
-    /// server that made the claim did not list the signature again that the forgotten one had listed, and its listing may
-    /// have been read before its claim.
+    /// Returns true if the set in use contains a tainted signature in the generation of a claim that supports it. The
+    /// claim may have no listing of its own, because the forgotten server had already listed the signature, and a
+    /// listing may have been read before the claim that supports it.
     fn is_in_use(&self, claim: Claim, generation: u64, fingerprint: &Fingerprint) -> bool {
         let Some(remembered) = self.rebuild.as_ref().and_then(|rebuild| rebuild.remembered.as_ref()) else {
             return false;

@@ -140,8 +140,8 @@ pub struct Exporter {
 }
 
 /// Returns true if segments of ours may be lost: a source has segments that we lack, or there are other nodes and none of
-/// them has been reached since the start. `links` are, for each link, its server's relation, or `None` for a broker, and
-/// what its heads say about our own chains.
+/// them has been reached since the start. For each link, `links` contains its server's relation (`None` for a broker)
+/// and the state of our own chains according to its heads.
 #[must_use]
 pub fn awaits_cluster(links: impl IntoIterator<Item = (Option<Relation>, OwnChains)>) -> bool {
     let (mut has_nodes, mut is_known) = (false, false);

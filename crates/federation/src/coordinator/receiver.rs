@@ -202,7 +202,7 @@ pub struct Receiver {
     is_later: bool,
     /// True if part of the offer was refused and has no pause of its own.
     is_refused: bool,
-    /// What the present offer says about our own chains.
+    /// The state of our own chains according to the current offer.
     own: OwnChains,
     refusals: BTreeMap<[u8; 32], String>,
     round: Round,

@@ -13,7 +13,7 @@ use crate::coordinator::judge::Frontiers;
 use crate::coordinator::peer::{Evidence, PeerState, Sighting, Trouble, clock_bound, lag};
 use crate::heads::Heads;
 
-/// What a source's heads say about our own chains.
+/// The state of our own chains according to a source's heads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OwnChains {
     /// The source has not been asked yet.
@@ -32,7 +32,7 @@ pub struct LinkStatus {
     pub is_up: bool,
     /// Time of the source's last answer.
     pub heard: Option<Time>,
-    /// What the source's heads say about our own chains, as of the last round.
+    /// The state of our own chains according to the source's heads, as of the last round.
     pub own: OwnChains,
     /// Number of segment bytes fetched.
     pub bytes_in: u64,
