@@ -132,7 +132,7 @@ fn version() -> Result<String> {
     Ok(command::text(package.context("the workspace has no package bruit")?, "version")?.to_owned())
 }
 
-/// Returns what a git command prints, without the end of the line.
+/// Returns the output of a git command, without the final line end.
 fn git(arguments: &[&str]) -> Result<String> {
     let output = command::read(&mut program("git", arguments)).with_context(|| {
         format!("git {} failed in {}; packages are made from a git checkout", arguments.join(" "), root().display())

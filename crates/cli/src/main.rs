@@ -57,7 +57,7 @@ enum Verb {
     Revoke(claim::ClaimArgs),
     /// List and send reports that wait for a server
     Spool(spool::SpoolArgs),
-    /// Report what users move to the Junk folders of their Maildirs
+    /// Report mail that users move to the Junk folders of their Maildirs
     Watch(watch::WatchArgs),
     /// Teach a server text that occurs in good mail
     Learn(learn::LearnArgs),

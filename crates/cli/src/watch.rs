@@ -1,4 +1,5 @@
-//! `bruit watch`: reports what users move to the Junk folders of their Maildirs, and revokes what they move out again.
+//! `bruit watch`: reports mail that users move to the Junk folders of their Maildirs, and revokes mail that they move
+//! out again.
 //!
 //! An event only starts a comparison of the Junk folders with the list of known messages. So no message is missed if
 //! events are lost, or if the program does not run for a while. Every claim goes through the spool.

@@ -22,7 +22,7 @@ const CORPUS: &str = "BRUIT_CORPUS";
 /// Maximum number of messages from that folder.
 const REAL_MESSAGES: usize = 1_000;
 
-/// The differences of what the milter signed.
+/// The differences of the milter's signatures.
 #[derive(Default)]
 struct Comparison {
     /// From the files, which have none of the fields that Postfix adds.

@@ -32,7 +32,7 @@ pub(crate) enum CutOff {
 pub(crate) enum TrapResult {
     Accepted,
     NothingListed,
-    /// The server refused it for its contents.
+    /// The server refused the report because of its contents.
     Refused,
     Spooled,
     Lost,

@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(action(Verdict::Ham, "revoked", 0, 99), Action::Tag);
     }
 
-    /// The server knows one threshold. Another one must neither widen nor narrow what is bulk for a recipient.
+    /// The server knows one threshold. It must neither widen nor narrow a recipient's own.
     #[test]
     fn each_recipient_has_its_own_threshold_for_bulk_mail() {
         let own = Policy { bulk: Action::Reject, bulk_recipients: Some(50), ..Policy::default() };

@@ -51,7 +51,7 @@ pub(crate) enum Unavailable {
     Unreachable,
     /// The server refuses this and other requests.
     Refused,
-    /// The server refuses this request for its contents.
+    /// The server refuses this request because of its contents.
     Rejected,
     Malformed,
     /// There was no time left for a request.
@@ -137,7 +137,7 @@ impl Deadline {
         Self { end: Instant::now() + self.remaining() / 2, ..self }
     }
 
-    /// Returns true if a server that does not answer in this time may still be in order.
+    /// Returns true if a healthy server may fail to answer in this time.
     fn is_short(self, time: Duration) -> bool {
         time < self.timeout / 4
     }

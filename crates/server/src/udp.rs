@@ -80,7 +80,7 @@ pub(crate) trait Datagrams: Send + 'static {
         reply: &mut Vec<u8>,
     ) -> Step<Self::Pending>;
 
-    /// Looks up what the signatures in the batch do not cover. Called while the engine is locked.
+    /// Performs the lookups that the batch of signatures does not cover. Called while the engine is locked.
     fn look_up(&mut self, _waiting: &mut Self::Pending, _request: &Request<'_>, _engine: &Engine) {}
 
     /// Describes a request for the log. `waiting` is the request's state if it was decoded. Called only if requests are

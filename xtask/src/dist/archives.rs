@@ -124,7 +124,7 @@ pub(crate) fn image_of(release: &Release) -> PathBuf {
     release.out.join(format!("{}.oci.tar", release.name()))
 }
 
-/// Runs buildah without a daemon and without privileges for file systems. Returns what it prints.
+/// Runs buildah without a daemon and without privileges for file systems. Returns its output.
 fn buildah(release: &Release, arguments: &[&str]) -> Result<String> {
     let mut command = release.program(&release.work, "buildah", arguments);
     command.env("BUILDAH_ISOLATION", "chroot").env("STORAGE_DRIVER", "vfs");

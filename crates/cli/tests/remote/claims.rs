@@ -183,7 +183,7 @@ fn a_spool_keeps_what_rspamd_did_not_take() {
     let requests = learning.requests();
     assert_eq!((field(&requests[1], "flag").as_deref(), &*requests[1].body), (Some("11"), MESSAGE.as_bytes()));
 
-    // A report of one message sends what else waits.
+    // A report of one message also sends the waiting ones.
     at(&report, &nobody, MESSAGE);
     let output = at(&report, learning.url(), &MESSAGE.replace("watches", "purses"));
     assert_eq!(exit_and_text(&output).2, "bruit: 0 reports sent, 1 message learned by rspamd from the spool\n");

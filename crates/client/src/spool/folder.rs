@@ -206,7 +206,7 @@ impl Spool {
         Ok(aside)
     }
 
-    /// Writes a report to `path` by way of `temporary`, so that the file is complete or absent after a crash.
+    /// Writes a report to `temporary` and renames it to `path`, so that the file is complete or absent after a crash.
     fn write(&self, report: SpooledReport, path: PathBuf, temporary: &Path) -> Result<Stored, SpoolError> {
         let write = || {
             let bytes = file::encode(&report).map_err(io::Error::other)?;

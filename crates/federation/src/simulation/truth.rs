@@ -213,7 +213,7 @@ fn compare_reported(network: &Network) -> Result<(), String> {
     let is_disputed = |of: &Fingerprint| {
         network.members().any(|node| is_revoked(node, of)) || network.nodes.iter().any(|node| is_renewed(node, of))
     };
-    // What ended with a disk is in no fact, not even what the forgotten node revoked.
+    // The facts lack everything that was lost with a disk, even revocations by the forgotten node.
     let is_clear = !network.has_lost_disks();
     for fingerprint in signatures().filter(|of| is_clear && !is_disputed(of)) {
         let is_expected = network.members().any(|node| is_reported(node, &fingerprint));

@@ -11,7 +11,7 @@ use bruit_federation::shelf::{MemoryLogs, Reader, Shelf};
 use crate::common::{START, claim, key, node, origin, seal};
 use crate::{at, unreachable};
 
-/// A server with a shelf, and a sink with what was published.
+/// A server with a shelf, and a sink that records published data.
 struct Server {
     engine: Engine,
     shelf: Shelf,

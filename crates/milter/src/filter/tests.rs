@@ -303,7 +303,7 @@ fn a_retry_of_a_trapped_message_has_the_id_of_the_first_attempt() {
     assert!(keys.iter().all(|key| key.len() == 32 && key.bytes().all(|byte| byte.is_ascii_hexdigit())), "{keys:?}");
 }
 
-/// Mail to traps was once thrown away even if its report was lost.
+/// Mail to traps was once discarded even if its report was lost.
 #[test]
 fn mail_to_traps_is_discarded_only_if_its_report_is_safe() {
     let text = "[traps]\naddresses = [\"trap@d.example\"]\naction = \"discard\"";

@@ -132,7 +132,7 @@ struct Counters {
 }
 
 impl Counters {
-    /// Returns what was counted since an earlier reading.
+    /// Returns the difference from an earlier reading.
     fn since(&self, earlier: &Self, gauges: Gauges) -> Sample {
         fn difference<const N: usize>(now: &[u64; N], before: &[u64; N]) -> [u64; N] {
             let mut difference = *now;

@@ -80,7 +80,7 @@ pub(super) fn signatures(explained: &Explained) -> Markup {
             h2 { "Signatures" }
             div .scroll tabindex="0" role="region" aria-label="Signatures" {
                 table {
-                    caption { "Every signature of the message, and what the server knows about it." }
+                    caption { "Every signature of the message, with the server's evidence about it." }
                     thead {
                         tr {
                             th scope="col" { "Scheme" }

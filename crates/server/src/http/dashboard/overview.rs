@@ -1,4 +1,4 @@
-//! The overview: whether the server is healthy, what it answers, and what to do next.
+//! The overview: the server's health with remedies, its answers over time, and the first steps.
 
 use std::time::Duration;
 
