@@ -43,6 +43,14 @@ pub(super) struct MessageFile {
     pub(super) inode: u64,
 }
 
+impl MessageFile {
+    /// Returns the name without flags.
+    pub(super) fn key(&self) -> &str {
+        let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.split_once(':').map_or(name, |(key, _)| key)
+    }
+}
+
 impl Names {
     /// Returns true if a folder is for spam or for deleted mail, or inside such a folder. Dovecot gives a folder that is
     /// being deleted a name that begins with two dots.

@@ -23,9 +23,9 @@ pub(super) struct State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) inode: u64,
-    /// Length of the file.
+    /// Length of the file. It is 0 until a message that was there before the first start has been read.
     pub(super) bytes: u64,
-    /// Signature of its contents, unless the message was there before the first start.
+    /// Signature of its contents, unless the message could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) exact: Option<String>,
     /// Time at which the message was first seen, in seconds since 1970.
@@ -35,6 +35,13 @@ pub(super) struct Record {
 /// The state file of a Maildir.
 #[derive(Debug)]
 pub(super) struct StateFile(PathBuf);
+
+impl Record {
+    /// Returns true if another record can be of the same message. Contents that are not known agree with all others.
+    pub(super) fn agrees(&self, other: &Self) -> bool {
+        (self.bytes == 0 || self.bytes == other.bytes) && (self.exact.is_none() || self.exact == other.exact)
+    }
+}
 
 impl StateFile {
     /// Returns the file in `folder` for the Maildir at `root`.

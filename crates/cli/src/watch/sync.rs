@@ -86,9 +86,14 @@ impl Claims<'_> {
         let junk = maildir.junk(self.names)?;
         let Some(mut state) = known else {
             tracing::info!(maildir = %maildir.root.display(), messages = junk.len(), "first start: messages in Junk are known");
-            return file.write(&first_state(&junk, now)).map(|()| Counts::default());
+            let mut state = first_state(&junk, now);
+            // Reading takes a while. A message that arrives after a stop in the meantime is a new one.
+            file.write(&state)?;
+            self.read_known(&junk, &mut state);
+            return file.write(&state).map(|()| Counts::default());
         };
         let before = state.messages.clone();
+        self.read_known(&junk, &mut state);
         let mut counts = Counts::default();
         let gone = self.gone(maildir, &junk, &mut state)?;
         let claimed = self.report(maildir, &junk, &mut state, now, &mut counts);
@@ -97,6 +102,22 @@ impl Claims<'_> {
             file.write(&state)?;
         }
         claimed.map(|()| counts)
+    }
+
+    /// Reads the messages that were in Junk before the first start, so that their contents can be compared.
+    fn read_known(&self, junk: &HashMap<String, MessageFile>, state: &mut State) {
+        for (key, record) in state.messages.iter_mut().filter(|(_, record)| record.bytes == 0) {
+            if self.is_stopping.load(Ordering::Relaxed) {
+                return;
+            }
+            let Some(file) = junk.get(key) else { continue };
+            let Ok(metadata) = fs::metadata(&file.path) else { continue };
+            // With the length, a message that cannot be read is not tried again.
+            record.bytes = metadata.len();
+            if let Some(letter) = self.read(ClaimKind::Report, file, record.since) {
+                *record = letter.record;
+            }
+        }
     }
 
     /// Returns the messages that are no longer in Junk. Messages with a new name in Junk get it.
@@ -109,17 +130,16 @@ impl Claims<'_> {
         let again = maildir.junk(self.names)?;
         let missing: Vec<String> = missing.into_iter().filter(|key| !again.contains_key(key)).collect();
         let arrived = again.iter().filter(|(key, _)| !state.messages.contains_key(*key));
-        let arrived: HashMap<u64, String> = arrived.map(|(key, file)| (file.inode, key.clone())).collect();
+        let arrived: HashMap<u64, (&String, &MessageFile)> = arrived.map(|one| (one.1.inode, one)).collect();
         let mut gone = Vec::new();
         for key in missing {
-            let name = state.messages.get(&key).and_then(|record| arrived.get(&record.inode));
-            match (name, state.messages.remove(&key)) {
-                (Some(name), Some(record)) => drop(state.messages.insert(name.clone(), record)),
-                (None, Some(record)) => {
-                    state.messages.insert(key.clone(), record);
-                    gone.push(key);
-                }
-                (_, None) => {}
+            let Some(record) = state.messages.remove(&key) else { continue };
+            let renamed = arrived.get(&record.inode).filter(|(_, file)| self.is_same(&record, file));
+            if let Some((name, _)) = renamed {
+                state.messages.insert((*name).clone(), record);
+            } else {
+                state.messages.insert(key.clone(), record);
+                gone.push(key);
             }
         }
         Ok(gone)
@@ -173,6 +193,10 @@ impl Claims<'_> {
                 Some(file) => {
                     // It has moved on, or cannot be read: the next call tries again.
                     let Some(letter) = self.read(ClaimKind::Revoke, file, now) else { continue };
+                    let record = state.messages.get(&key);
+                    if file.key() != key && !record.is_some_and(|record| record.agrees(&letter.record)) {
+                        continue;
+                    }
                     self.claim(ClaimKind::Revoke, maildir, &letter, now)?;
                     tracing::info!(maildir = %maildir.root.display(), file = key, "revoked");
                     counts.revoked += 1;
@@ -198,9 +222,11 @@ impl Claims<'_> {
                 if is_deleted(flags) {
                     return Ok(());
                 }
-                let moved = by_inode.get(&file.inode).filter(|(_, record)| is_made_since(key, record.since));
-                let known = by_key.get(key).copied().or_else(|| moved.map(|(key, _)| *key));
-                let known = match known {
+                let moved = || {
+                    let moved = by_inode.get(&file.inode).filter(|(_, record)| is_made_since(key, record.since));
+                    moved.filter(|(_, record)| self.is_same(record, &file)).map(|(key, _)| *key)
+                };
+                let known = match by_key.get(key).copied().or_else(moved) {
                     None if is_made_since(key, oldest) => self.copy_of(&wanted, key, &file),
                     known => known,
                 };
@@ -214,6 +240,17 @@ impl Claims<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// Returns true if a file with the inode of a known message is that message. File systems use the inodes of deleted
+    /// files again, so the contents must agree.
+    fn is_same(&self, record: &Record, file: &MessageFile) -> bool {
+        if record.bytes == 0 && record.exact.is_none() {
+            return true;
+        }
+        let is_possible = fs::metadata(&file.path).is_ok_and(|metadata| metadata.len() == record.bytes);
+        let is_read = || self.read(ClaimKind::Revoke, file, 0).is_some_and(|letter| record.agrees(&letter.record));
+        is_possible && (record.exact.is_none() || is_read())
     }
 
     /// Returns the message of which a file is a copy.

@@ -203,3 +203,48 @@ fn a_stop_leaves_the_rest_for_the_next_start() {
     assert_eq!(counts, Counts::default());
     assert_eq!(site.sync(START + 20), (1, 0));
 }
+
+/// Makes `new` from a file, with the same inode but other contents, as a file system does that uses an inode again.
+fn use_inode_again(site: &Site, old: &str, new: &str, contents: &str) {
+    fs::rename(site.path(old), site.path(new)).unwrap();
+    fs::write(site.path(new), contents).unwrap();
+}
+
+#[test]
+fn new_mail_with_the_inode_of_a_deleted_message_is_no_revocation() {
+    let site = Site::new();
+    site.put(".Junk/cur/1699999999.M1.host:2,S", 1);
+    assert_eq!(site.sync(START), (0, 0));
+    site.put(".Junk/cur/1700000010.M2.host:2,", 2);
+    site.put(".Junk/cur/1700000010.M3.host:2,", 3);
+    assert_eq!(site.sync(START + 10), (2, 0));
+    use_inode_again(&site, ".Junk/cur/1699999999.M1.host:2,S", "new/1700000020.M4.host", &message(4));
+    use_inode_again(&site, ".Junk/cur/1700000010.M2.host:2,", "new/1700000020.M5.host", &message(5));
+    use_inode_again(&site, ".Junk/cur/1700000010.M3.host:2,", "new/1700000020.M6.host", "Subject: short\n\nA word.\n");
+    assert_eq!(site.sync(START + 30), (0, 0), "the old messages were deleted");
+    assert_eq!(site.sync(START + 40), (0, 0));
+}
+
+#[test]
+fn a_new_message_in_junk_with_the_inode_of_a_deleted_one_is_reported() {
+    let site = Site::new();
+    site.put(".Junk/cur/1699999999.M1.host:2,S", 1);
+    assert_eq!(site.sync(START), (0, 0));
+    site.put(".Junk/cur/1700000010.M2.host:2,", 2);
+    assert_eq!(site.sync(START + 10), (1, 0));
+    use_inode_again(&site, ".Junk/cur/1699999999.M1.host:2,S", ".Junk/cur/1700000020.M3.host:2,", &message(3));
+    use_inode_again(&site, ".Junk/cur/1700000010.M2.host:2,", ".Junk/cur/1700000020.M4.host:2,", &message(4));
+    assert_eq!(site.sync(START + 30), (2, 0));
+    assert_eq!(site.sync(START + 40), (0, 0));
+}
+
+#[test]
+fn messages_from_the_first_start_can_be_moved_within_junk_and_revoked() {
+    let site = Site::new();
+    site.put(".Junk/cur/1699999999.M1.host:2,S", 1);
+    assert_eq!(site.sync(START), (0, 0));
+    fs::rename(site.path(".Junk/cur/1699999999.M1.host:2,S"), site.path(".Spam/cur/1700000010.M2.host:2,S")).unwrap();
+    assert_eq!(site.sync(START + 10), (0, 0));
+    fs::rename(site.path(".Spam/cur/1700000010.M2.host:2,S"), site.path("cur/1700000020.M3.host:2,S")).unwrap();
+    assert_eq!(site.sync(START + 20), (0, 1));
+}
