@@ -81,7 +81,7 @@ impl Maildir {
     /// Returns the folders for spam that exist.
     pub(super) fn junk_folders(&self, names: &Names) -> Vec<PathBuf> {
         let mut paths = self.possible_junk_folders(names);
-        paths.retain(|path| path.join("cur").is_dir());
+        paths.retain(|path| may_have_messages(path));
         paths
     }
 
@@ -100,13 +100,15 @@ impl Maildir {
         Ok(messages)
     }
 
-    /// Returns all other folders, except those for deleted mail.
-    pub(super) fn other_folders(&self, names: &Names) -> Result<Vec<PathBuf>> {
-        let mut folders = Vec::new();
+    /// Returns all other folders, except those for deleted mail, and true unless some could not be searched.
+    pub(super) fn other_folders(&self, names: &Names) -> Result<(Vec<PathBuf>, bool)> {
+        let (mut folders, mut is_complete) = (Vec::new(), true);
         let mut open = vec![(self.root.clone(), 0)];
         while let Some((folder, depth)) = open.pop() {
             let entries = match fs::read_dir(&folder) {
+                Err(error) if depth > 0 && error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) if depth > 0 => {
+                    is_complete = false;
                     tracing::warn!(folder = %folder.display(), %error, "failed to search a folder");
                     continue;
                 }
@@ -126,8 +128,16 @@ impl Maildir {
                 bail!("{} has more than {FOLDERS_MAX} folders", self.root.display());
             }
         }
-        folders.retain(|folder| folder.join("cur").is_dir());
-        Ok(folders)
+        folders.retain(|folder| may_have_messages(folder));
+        Ok((folders, is_complete))
+    }
+}
+
+/// Returns true if a folder has a directory for messages, or if that cannot be told. Listing it then fails.
+fn may_have_messages(folder: &Path) -> bool {
+    match fs::metadata(folder.join("cur")) {
+        Ok(metadata) => metadata.is_dir(),
+        Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
     }
 }
 
@@ -202,7 +212,8 @@ mod tests {
         std::os::unix::fs::symlink(root.path(), root.path().join(".Loop")).unwrap();
         let names = Names { junk: vec!["Junk".into()], trash: vec!["Trash".into()] };
         let maildir = Maildir { root: root.path().to_owned(), reporter: None };
-        let mut found = maildir.other_folders(&names).unwrap();
+        let (mut found, is_complete) = maildir.other_folders(&names).unwrap();
+        assert!(is_complete);
         found.sort();
         let expected = ["", ".Archive", ".Sent", "Lists/Rust"].map(|folder| root.path().join(folder));
         assert_eq!(found, expected);

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use bruit_client::Signer;
 use bruit_client::http::Subject;
 use bruit_client::spool::{ClaimKind, Spool, SpoolError, SpooledReport};
@@ -54,6 +54,13 @@ struct Letter {
     record: Record,
     /// ID of a claim about it. The same file has the same ID after a crash, so that the claim counts once.
     id: String,
+}
+
+/// The result of a search for messages that left Junk.
+struct Search {
+    found: HashMap<String, MessageFile>,
+    /// False if a folder could not be searched. A message that was not found may be there.
+    is_complete: bool,
 }
 
 impl std::str::FromStr for Field {
@@ -184,7 +191,14 @@ impl Claims<'_> {
         if gone.is_empty() {
             return Ok(());
         }
-        let found = self.find(maildir, &gone, state)?;
+        let Search { mut found, mut is_complete } = self.find(maildir, &gone, state)?;
+        let missing: Vec<String> = gone.iter().filter(|key| !found.contains_key(*key)).cloned().collect();
+        if !missing.is_empty() && is_complete {
+            // A file that is renamed while its folder is listed may be missing from the list.
+            let again = self.find(maildir, &missing, state)?;
+            found.extend(again.found);
+            is_complete = again.is_complete;
+        }
         for key in gone {
             if self.is_stopping.load(Ordering::Relaxed) {
                 break;
@@ -201,23 +215,26 @@ impl Claims<'_> {
                     tracing::info!(maildir = %maildir.root.display(), file = key, "revoked");
                     counts.revoked += 1;
                 }
+                None if !is_complete => continue,
                 None => tracing::info!(maildir = %maildir.root.display(), file = key, "deleted"),
             }
             state.messages.remove(&key);
         }
+        ensure!(is_complete, "some folders cannot be searched for messages that left Junk");
         Ok(())
     }
 
     /// Finds messages in the other folders: by name, by inode, or by contents. A file that was there before the message
     /// appeared in Junk is another copy; only a file with the name of the message itself cannot be one.
-    fn find(&self, maildir: &Maildir, gone: &[String], state: &State) -> Result<HashMap<String, MessageFile>> {
+    fn find(&self, maildir: &Maildir, gone: &[String], state: &State) -> Result<Search> {
         let wanted: Vec<(&String, &Record)> =
             gone.iter().filter_map(|key| Some((key, state.messages.get(key)?))).collect();
         let by_key: HashMap<&str, &String> = wanted.iter().map(|(key, _)| (key.as_str(), *key)).collect();
         let by_inode: HashMap<u64, (&String, &Record)> = wanted.iter().map(|one| (one.1.inode, *one)).collect();
         let oldest = wanted.iter().map(|(_, record)| record.since).min().unwrap_or_default();
         let mut found: HashMap<String, MessageFile> = HashMap::new();
-        for folder in maildir.other_folders(self.names)? {
+        let (folders, mut is_complete) = maildir.other_folders(self.names)?;
+        for folder in folders {
             let searched = for_each_message(&folder, |key, flags, file| {
                 if is_deleted(flags) {
                     return Ok(());
@@ -237,9 +254,10 @@ impl Claims<'_> {
             });
             if let Err(error) = searched {
                 tracing::warn!(error = format!("{error:#}"), "failed to search a folder");
+                is_complete = false;
             }
         }
-        Ok(found)
+        Ok(Search { found, is_complete })
     }
 
     /// Returns true if a file with the inode of a known message is that message. File systems use the inodes of deleted

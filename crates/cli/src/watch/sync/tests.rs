@@ -248,3 +248,20 @@ fn messages_from_the_first_start_can_be_moved_within_junk_and_revoked() {
     fs::rename(site.path(".Spam/cur/1700000010.M2.host:2,S"), site.path("cur/1700000020.M3.host:2,S")).unwrap();
     assert_eq!(site.sync(START + 20), (0, 1));
 }
+
+/// A file instead of the directory for new mail cannot be listed, not even by root.
+#[test]
+fn a_message_is_not_deleted_while_a_folder_cannot_be_searched() {
+    let site = Site::started();
+    site.put(".Junk/cur/1700000010.M1.host:2,", 1);
+    site.put(".Junk/cur/1700000010.M2.host:2,", 2);
+    assert_eq!(site.sync(START + 10), (2, 0));
+    fs::rename(site.path(".Junk/cur/1700000010.M1.host:2,"), site.path("cur/1700000010.M1.host:2,")).unwrap();
+    fs::rename(site.path(".Junk/cur/1700000010.M2.host:2,"), site.path(".Archive/cur/1700000010.M2.host:2,")).unwrap();
+    fs::rename(site.path(".Archive/new"), site.path(".Archive/hidden")).unwrap();
+    fs::write(site.path(".Archive/new"), "").unwrap();
+    assert!(site.try_sync(START + 20).is_err());
+    assert_eq!(site.spooled().len(), 3, "the message that was found is revoked");
+    fs::remove_file(site.path(".Archive/new")).unwrap();
+    assert_eq!(site.sync(START + 30), (0, 1));
+}
