@@ -313,13 +313,27 @@ impl Claims<'_> {
         let report = SpooledReport::new(kind, maildir.reporter.as_deref(), letter.subject.clone(), now)?;
         let report = SpooledReport { id: letter.id.clone(), ..report };
         self.spool.store(report).context("failed to store a claim; trying again later")?;
+        self.teach(kind, letter, now)
+    }
+
+    /// Stores the message for rspamd, if it learns messages. Skips one that still waits after a crash, because rspamd
+    /// counts each lesson.
+    fn teach(&self, kind: ClaimKind, letter: &Letter, now: u64) -> Result<()> {
         let Some(lesson) = self.lesson else { return Ok(()) };
-        let report = SpooledReport::for_rspamd(kind, lesson.lesson(&letter.message), now);
-        if let Err(error) = report.and_then(|report| self.spool.store(report).map(drop)) {
-            let error: SpoolError = error;
-            tracing::warn!(%error, "rspamd does not learn a message");
+        if self.spool.has_lesson(&letter.id)? {
+            return Ok(());
         }
-        Ok(())
+        let report = SpooledReport::for_rspamd(kind, lesson.lesson(&letter.message), now);
+        let report = report.map(|report| SpooledReport { id: letter.id.clone(), ..report });
+        match report.and_then(|report| self.spool.store(report)) {
+            Ok(_) => Ok(()),
+            // Messages that wait for rspamd must not keep others from being reported.
+            Err(error @ (SpoolError::TooLong { .. } | SpoolError::Full { .. })) => {
+                tracing::warn!(%error, "rspamd does not learn a message");
+                Ok(())
+            }
+            Err(error) => Err(error).context("failed to store a message for rspamd; trying again later"),
+        }
     }
 }
 

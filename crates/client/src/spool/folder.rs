@@ -150,6 +150,15 @@ impl Spool {
         Ok(self.waiting()?.len())
     }
 
+    /// Returns true if a message for rspamd with this ID waits.
+    ///
+    /// # Errors
+    /// [`SpoolError::Io`] if the folder cannot be read.
+    pub fn has_lesson(&self, id: &str) -> Result<bool, SpoolError> {
+        let end = format!("-{id}.{LESSON}");
+        Ok(self.files(&[LESSON])?.iter().any(|(path, _)| name(path).ends_with(&end)))
+    }
+
     /// Returns the paths of the reports that wait. Those that were tried last come last, so that no report keeps others
     /// from being sent.
     pub(super) fn waiting(&self) -> Result<Vec<PathBuf>, SpoolError> {
