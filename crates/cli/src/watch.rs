@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use bruit_client::spool::{Destinations, SendLimits, Sent, Spool};
+use bruit_client::spool::{Destinations, SendLimits, Sent, Spool, SpoolEntry, SpoolError, SpooledReport};
 use bruit_client::{Client, Purpose, Rspamd, Signer};
 use bruit_console::Failure;
 use bruit_console::date;
@@ -215,8 +215,31 @@ impl<'a> Watcher<'a> {
     fn run_once(&self) -> ExitCode {
         let all: BTreeSet<usize> = (0..self.maildirs.len()).collect();
         let failed = self.sync(&all);
-        let is_sent = self.send();
+        let is_sent = self.send_all();
         if failed.is_empty() && is_sent { ExitCode::SUCCESS } else { ExitCode::from(2) }
+    }
+
+    /// Sends the spool until there is no progress. Returns true if every claim was accepted and nothing waits.
+    fn send_all(&self) -> bool {
+        let mut is_lost = false;
+        while let Some(sent) = self.send() {
+            is_lost |= !(sent.refused.is_empty() && sent.faults.is_empty());
+            if sent.sent + sent.taught + sent.dropped + sent.refused.len() == 0 {
+                break;
+            }
+        }
+        let waiting = self.waiting_count().inspect_err(|error| tracing::error!(%error, "failed to read the spool"));
+        if let Ok(count @ 1..) = waiting {
+            tracing::error!(claims = count, "claims still wait");
+        }
+        !is_lost && waiting.is_ok_and(|count| count == 0)
+    }
+
+    /// Returns the number of claims that wait. Without an rspamd, messages for it wait for another program.
+    fn waiting_count(&self) -> Result<usize, SpoolError> {
+        let is_ours = |report: &SpooledReport| self.rspamd.is_some() || report.rspamd.is_none();
+        let waiting = |entry: &SpoolEntry| matches!(entry, SpoolEntry::Waiting(report) if is_ours(report));
+        Ok(self.spool.list()?.iter().filter(|entry| waiting(entry)).count())
     }
 
     /// Works until a signal stops the program.
@@ -282,19 +305,15 @@ impl<'a> Watcher<'a> {
         failed
     }
 
-    /// Sends the spool. Returns true if nothing waits.
-    fn send(&self) -> bool {
+    /// Sends the spool, up to the limits.
+    fn send(&self) -> Option<Sent> {
         let to = Destinations { server: &self.client, rspamd: self.rspamd.as_ref() };
-        match self.spool.send(to, SEND_LIMITS) {
-            Ok(sent) => {
-                log(&sent);
-                sent.error.is_none() && sent.rspamd_error.is_none() && sent.refused.is_empty() && sent.faults.is_empty()
-            }
-            Err(error) => {
-                tracing::error!(%error, "failed to send the spool");
-                false
-            }
+        let sent = self.spool.send(to, SEND_LIMITS);
+        match &sent {
+            Ok(sent) => log(sent),
+            Err(error) => tracing::error!(%error, "failed to send the spool"),
         }
+        sent.ok()
     }
 }
 

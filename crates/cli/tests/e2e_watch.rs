@@ -6,8 +6,10 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use bruit_client::spool::{ClaimKind, Spool, SpooledReport};
+use bruit_client::{Purpose, Signer};
 use common::dovecot::{Dovecot, TOKEN};
 use common::{Folder, Server, output_of};
 use nix::sys::signal::{Signal, kill};
@@ -175,6 +177,30 @@ fn one_comparison_is_enough_for_cron() {
     once();
     once();
     assert_eq!(counts(&server, &message(1)), (1, 0));
+}
+
+/// More claims than are sent at a time, as after a long time without the server.
+#[test]
+fn one_comparison_sends_all_claims_or_fails() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, TOKENS);
+    fs::create_dir_all(folder.path("Maildir/cur")).unwrap();
+    let spool = Spool::open(&folder.path("spool")).unwrap();
+    let signer = Signer::new(Purpose::Claim);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    for number in 0..1_001 {
+        let subject = signer.subject(&message(number));
+        drop(spool.store(SpooledReport::new(ClaimKind::Report, Some("ann"), subject, now).unwrap()).unwrap());
+    }
+    let once = |url: &str| {
+        let mut command = bruit(url);
+        command.args(["watch", "--once", "--spool"]).arg(folder.path("spool")).arg("--state").arg(folder.path("state"));
+        output_of(command.arg(folder.path("Maildir")), b"")
+    };
+    let output = once("http://127.0.0.1:1");
+    assert!(output.status.code() == Some(2) && spool.waiting_count().unwrap() == 1_001, "{output:?}");
+    let output = once(&server.url());
+    assert!(output.status.success() && spool.waiting_count().unwrap() == 0, "{output:?}");
 }
 
 #[test]
