@@ -67,12 +67,21 @@ impl Events {
 
     /// Watches the Junk folders of a Maildir, and its root, where they may be created. Each directory is watched before
     /// its subdirectories are looked for, so that none is missed.
+    ///
+    /// If a directory cannot be watched, the Maildir is compared only from time to time.
+    ///
+    /// # Errors
+    /// If there are too many watched directories.
     pub(super) fn watch(&mut self, index: usize, maildir: &Maildir, names: &Names) -> Result<()> {
         let directories = AddWatchFlags::IN_CREATE | AddWatchFlags::IN_MOVED_TO | AddWatchFlags::IN_ONLYDIR;
+        // A link could lead out of the Maildir.
+        let directories = directories | AddWatchFlags::IN_DONT_FOLLOW;
         self.add(index, Directory::Root, &maildir.root, directories)?;
         let files = directories | AddWatchFlags::IN_MOVED_FROM | AddWatchFlags::IN_DELETE;
         for folder in maildir.possible_junk_folders(names) {
-            self.add(index, Directory::Junk, &folder, directories)?;
+            if !self.add(index, Directory::Junk, &folder, directories)? {
+                continue;
+            }
             for part in ["new", "cur"] {
                 self.add(index, Directory::Messages, &folder.join(part), files)?;
             }
@@ -80,16 +89,20 @@ impl Events {
         Ok(())
     }
 
-    fn add(&mut self, index: usize, kind: Directory, folder: &Path, flags: AddWatchFlags) -> Result<()> {
+    /// Watches a directory. Returns false if it does not exist or cannot be watched.
+    fn add(&mut self, index: usize, kind: Directory, folder: &Path, flags: AddWatchFlags) -> Result<bool> {
         match self.inotify.add_watch(folder, flags) {
-            Ok(watch) => drop(self.watches.insert(watch, (index, kind))),
+            Ok(watch) => {
+                self.watches.insert(watch, (index, kind));
+                return Ok(true);
+            }
             Err(Errno::ENOENT | Errno::ENOTDIR) => {}
             Err(Errno::ENOSPC) => {
                 bail!("{}: too many watched folders; raise the sysctl fs.inotify.max_user_watches", folder.display())
             }
-            Err(error) => return Err(error).with_context(|| format!("failed to watch {}", folder.display())),
+            Err(error) => tracing::warn!(folder = %folder.display(), %error, "failed to watch a folder"),
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Waits for the next event. Watches the Junk folders that were created in the meantime.
@@ -143,5 +156,33 @@ fn forward_signals(signals: &Signals, is_stopping: &AtomicBool, sender: &SyncSen
         if sender.send(Message::Signal(signal)).is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_that_cannot_be_watched_is_skipped_and_links_are_not_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        for folder in [outside.path(), &root.path().join(".Spam")] {
+            fs::create_dir_all(folder.join("cur")).unwrap();
+            // A loop.
+            symlink("new", folder.join("new")).unwrap();
+        }
+        symlink(outside.path(), root.path().join(".Junk")).unwrap();
+        symlink("loop", root.path().join("loop")).unwrap();
+        let names = Names { junk: vec!["Junk".into(), "loop/x".into(), "Spam".into()], trash: Vec::new() };
+        let maildir = Maildir { root: root.path().to_owned(), reporter: None };
+        let inotify = Arc::new(Inotify::init(InitFlags::IN_CLOEXEC).unwrap());
+        let (_sender, messages) = sync_channel(1);
+        let mut events = Events { inotify, watches: HashMap::new(), messages };
+        events.watch(0, &maildir, &names).unwrap();
+        assert_eq!(events.watches.len(), 3, "the root, .Spam, and .Spam/cur");
     }
 }

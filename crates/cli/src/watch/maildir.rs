@@ -133,12 +133,14 @@ impl Maildir {
     }
 }
 
-/// Returns true if a folder has a directory for messages, or if that cannot be told. Listing it then fails.
+/// Returns true if a folder has a directory for messages, or if that cannot be told. Listing it then fails. A link
+/// counts as none, because it could lead out of the Maildir.
 fn may_have_messages(folder: &Path) -> bool {
-    match fs::metadata(folder.join("cur")) {
+    let may_be_directory = |path: &Path| match fs::symlink_metadata(path) {
         Ok(metadata) => metadata.is_dir(),
         Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
-    }
+    };
+    may_be_directory(folder) && may_be_directory(&folder.join("cur"))
 }
 
 /// Calls `work` with each message of a folder: the name without flags, the flags, and the file.
@@ -148,6 +150,9 @@ pub(super) fn for_each_message(
 ) -> Result<()> {
     for part in ["new", "cur"] {
         let part = folder.join(part);
+        if part.is_symlink() {
+            continue;
+        }
         let entries = match fs::read_dir(&part) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             entries => entries.with_context(|| part.display().to_string())?,
@@ -218,5 +223,7 @@ mod tests {
         let expected = ["", ".Archive", ".Sent", "Lists/Rust"].map(|folder| root.path().join(folder));
         assert_eq!(found, expected);
         assert_eq!(maildir.junk_folders(&names), [root.path().join(".Junk")]);
+        std::os::unix::fs::symlink(root.path().join(".Sent"), root.path().join("Junk")).unwrap();
+        assert_eq!(maildir.junk_folders(&names), [root.path().join(".Junk")], "a link");
     }
 }
