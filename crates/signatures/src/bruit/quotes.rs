@@ -181,10 +181,39 @@ fn is_quoted(line: &str) -> bool {
     }
 }
 
-/// Returns true if the line is an author or a time between `>>>` and `>>>`.
+/// Returns true if the line is an author and a time between `>>>` and `>>>`. All lines below it are quoted, so an
+/// address or a few numbers alone are not enough: either the author has an address, or date and time are in digits.
 fn is_enclosed(line: &str) -> bool {
-    let inner = line.strip_prefix(">>>").and_then(|line| line.strip_suffix(">>>"));
-    inner.is_some_and(|inner| has_address(inner) || numbers(inner) >= DATE_NUMBERS_MIN)
+    let inner = line.strip_prefix(">>>").and_then(|line| line.strip_suffix(">>>")).unwrap_or_default();
+    let others = || inner.split_ascii_whitespace().filter(|word| !word.contains('@'));
+    // The digits of an address are not a date.
+    let has_date = others().map(numbers).sum::<usize>() >= DATE_NUMBERS_MIN;
+    has_address(inner) && has_date || others().any(is_date) && others().any(is_time)
+}
+
+/// Returns true if a word is a date in digits, such as `11/2/2026` or `2.11.26,`. Telephone numbers are not.
+fn is_date(word: &str) -> bool {
+    let word = without_punctuation(word);
+    ['/', '.', '-'].into_iter().any(|sign| {
+        let numbers: Vec<Option<usize>> = word.split(sign).map(digits).collect();
+        matches!(numbers[..], [Some(1 | 2), Some(1 | 2), Some(2 | 4)] | [Some(4), Some(1 | 2), Some(1 | 2)])
+    })
+}
+
+/// Returns true if a word is a time, such as `10:04` or `10:04:33`. The mark of the half of the day may follow.
+fn is_time(word: &str) -> bool {
+    let word = without_punctuation(word).trim_end_matches(|char: char| char.is_alphabetic());
+    let numbers: Vec<Option<usize>> = word.split(':').map(digits).collect();
+    matches!(numbers[..], [Some(1 | 2), Some(2)] | [Some(1 | 2), Some(2), Some(2)])
+}
+
+/// Returns the number of digits if a text has only digits.
+fn digits(text: &str) -> Option<usize> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then_some(text.len())
+}
+
+fn without_punctuation(word: &str) -> &str {
+    word.trim_matches(|char: char| char.is_ascii_punctuation())
 }
 
 /// Strips the asterisks and underscores of bold text.

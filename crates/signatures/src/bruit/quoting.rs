@@ -241,6 +241,9 @@ fn text_below_a_complete_attribution_needs_no_prefix() {
         "02.11.2026 10:04, Jane Smith пишет:",
         ">>> \"Jane Smith\" <jane@firm.example> 02.11.26 10:04 >>>",
         ">>> Jane Smith 11/02/26 10:04 AM >>>",
+        ">>> Jane Smith 2.11.2026, 10:04 >>>",
+        ">>> Jane Smith 2026-11-02 10:04:33 >>>",
+        ">>> <jane@firm.example> Monday, November 2, 2026 10:04AM >>>",
     ] {
         let text = attribution.replace('|', "\n");
         assert_eq!(plain(&format!("{OWN}\n\n{text}\n\n {OTHER}\n\n And so on\n")), "BAQ", "{attribution}");
@@ -254,6 +257,17 @@ fn text_below_a_complete_attribution_needs_no_prefix() {
     {
         let kinds = plain(&format!("{OWN}\n\n{attribution}\n\n{OTHER}\n"));
         assert!(kinds.ends_with('B') || !kinds.contains('A'), "no date: {attribution}: {kinds}");
+    }
+    for line in [
+        ">>> 50% off 20 shoes, from 9 to 5 >>>",
+        ">>> 50% off 20 shoes, from 9:00 to 17:00 >>>",
+        ">>> orders@firm.example >>>",
+        ">>> 2026.11.02@firm.example >>>",
+        ">>> call 800-555-1234 from 9:00 >>>",
+        ">>> only until 11/2/2026 >>>",
+    ] {
+        let kinds = plain(&format!("{OWN}\n\n{line}\n\n{OTHER}\n"));
+        assert!(kinds.ends_with('B'), "not an author and a time: {line}: {kinds}");
     }
     let part = |text: &str| format!("--b\nContent-Type: text/plain\n\n{text}\n");
     let attributed = format!("{OWN}\n\nOn Mon, 2 Nov 2026 at 10:04, Jane Smith <jane@firm.example> wrote:\n\n{OTHER}");
