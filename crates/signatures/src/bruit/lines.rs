@@ -379,15 +379,23 @@ const SEAL_LINES_MAX: usize = 40;
 /// Maximum number of lines of a PGP key. A key of 4,096 bits has about 50 lines, and each signature on it has up to 12.
 const KEY_LINES_MAX: usize = 400;
 
+/// Maximum number of header lines of PGP's armour.
+const ARMOUR_HEADERS_MAX: usize = 4;
+/// Maximum number of words in all of these lines. Old versions of PGP Desktop wrote up to 17.
+const ARMOUR_HEADER_WORDS_MAX: usize = 24;
+/// Maximum number of bytes of a line of armour.
+const ARMOUR_BYTES_MAX: usize = 76;
+/// Minimum number of bytes of such a line, except the last. A shorter line may be a word.
+const ARMOUR_BYTES_MIN: usize = 48;
+
 /// Marks the lines that PGP adds around a text: the header above it, with the name of the hash, and the signature or the
 /// key below it.
 fn mark_seals(lines: &mut [Line<'_>]) {
-    let starts = |line: &Line<'_>, with: &str| line.text.trim_ascii_start().starts_with(with);
     for at in 0..lines.len() {
         let Some(behind) = lines.get(at..) else { break };
         let length = match behind {
-            [first, second, ..] if starts(first, "-----begin pgp signed message") => {
-                1 + usize::from(starts(second, "hash:"))
+            [first, below @ ..] if starts(first, "-----begin pgp signed message") => {
+                1 + armour_headers(below, &["hash:"]).unwrap_or(0)
             }
             [first, ..] if starts(first, "-----begin pgp signature") => {
                 armour_lines(behind, "-----end pgp signature", SEAL_LINES_MAX)
@@ -401,15 +409,57 @@ fn mark_seals(lines: &mut [Line<'_>]) {
     }
 }
 
-/// Returns the number of lines of PGP's ASCII armour, which begins at the first line. Returns 0 if a line contains words
-/// or if the end is not among the next `lines_max` lines.
+fn starts(line: &Line<'_>, with: &str) -> bool {
+    line.text.trim_ascii_start().starts_with(with)
+}
+
+/// Returns the number of lines of PGP's ASCII armour, which begins at the first line. Returns 0 if a line may contain
+/// text or if the end is not among the next `lines_max` lines.
 fn armour_lines(lines: &[Line<'_>], end: &str, lines_max: usize) -> usize {
-    let starts = |line: &Line<'_>, with: &str| line.text.trim_ascii_start().starts_with(with);
-    let is_header = |line: &Line<'_>| starts(line, "version:") || starts(line, "comment:");
-    let is_armour = |line: &&Line<'_>| is_header(line) || !line.text.trim_ascii().contains(' ');
     let lines = lines.get(..lines_max).unwrap_or(lines);
-    let length = 1 + lines.iter().skip(1).take_while(is_armour).take_while(|line| !starts(line, end)).count();
-    if lines.get(length).is_some_and(|line| starts(line, end)) { length + 1 } else { 0 }
+    let Some(below) = lines.get(1..) else { return 0 };
+    let Some(headers) = armour_headers(below, &["version:", "comment:"]) else { return 0 };
+    let data = || below.iter().skip(headers).map(|line| line.text.trim_ascii()).take_while(|text| is_base64(text));
+    let length = 1 + headers + data().count();
+    let is_ended = lines.get(length).is_some_and(|line| starts(line, end));
+    if is_ended && is_armour(data()) { length + 1 } else { 0 }
+}
+
+/// Returns the number of header lines of PGP's armour. `lines` begin directly below the line that begins the armour.
+/// Returns `None` if the header lines are more, or have more words, than those of known programs.
+fn armour_headers(lines: &[Line<'_>], names: &[&str]) -> Option<usize> {
+    let is_header = |line: &&Line<'_>| names.iter().any(|name| starts(line, name));
+    let headers = || lines.iter().take_while(is_header).take(ARMOUR_HEADERS_MAX + 1);
+    let words: usize = headers().map(|line| line.words.len()).sum();
+    let count = headers().count();
+    (count <= ARMOUR_HEADERS_MAX && words <= ARMOUR_HEADER_WORDS_MAX).then_some(count)
+}
+
+/// Returns true if a line is blank or has only characters of base64, with the padding behind or the sign of a checksum
+/// before them.
+fn is_base64(text: &str) -> bool {
+    let inner = text.strip_prefix('=').unwrap_or_else(|| text.trim_end_matches('='));
+    text.len() <= ARMOUR_BYTES_MAX
+        && inner.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
+}
+
+/// Returns true if lines of base64 have the lengths of armour. The last line is the checksum, which may be missing. All
+/// others but the last are equally long. Lines with one word each are not.
+fn is_armour<'t>(lines: impl Iterator<Item = &'t str>) -> bool {
+    let mut lengths: Vec<usize> = Vec::new();
+    let mut has_checksum = false;
+    for line in lines.filter(|line| !line.is_empty()) {
+        if has_checksum {
+            return false;
+        }
+        has_checksum = line.starts_with('=');
+        if !has_checksum {
+            lengths.push(line.len());
+        }
+    }
+    let Some((last, others)) = lengths.split_last() else { return true };
+    let Some(width) = others.first() else { return true };
+    *width >= ARMOUR_BYTES_MIN && last <= width && others.iter().all(|length| length == width)
 }
 
 /// Marks the first line with words if it is a greeting.
@@ -573,6 +623,41 @@ mod tests {
         };
         assert_eq!(kinds(&key(50)).replace('-', ""), "BB");
         assert!(!kinds(&key(KEY_LINES_MAX)).contains('-'), "too long");
+    }
+
+    #[test]
+    fn seals_of_pgp_hide_no_text() {
+        let data = "mQINBFabcDEF0123456789+/abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLM\n".repeat(3);
+        let armour = |inside: &str| {
+            kinds(&format!("-----BEGIN PGP PUBLIC KEY BLOCK-----\n{inside}\n-----END PGP PUBLIC KEY BLOCK-----"))
+        };
+        let desktop = "Version: PGP Desktop 9.0.3 (Build 2932) - not licensed for commercial use: www.pgp.com";
+        let enigmail =
+            "Version: GnuPG v1.4.10 (GNU/Linux)\nComment: Using GnuPG with Mozilla - http://enigmail.mozdev.org/";
+        for header in ["", desktop, enigmail, "Comment: key\n".repeat(ARMOUR_HEADERS_MAX).trim_end()] {
+            for inside in [
+                format!("{header}\n\n{data}mQINBF==\n=aB3d"),
+                format!("{header}\r\n \r\n{}", data.replace('\n', "\r\n")),
+            ] {
+                assert!(!armour(&inside).contains('B'), "{inside}");
+            }
+        }
+        let pitch = "Cheap watches from the best makers are waiting for you today";
+        for inside in [
+            format!("{}\n{data}", "Comment: key\n".repeat(ARMOUR_HEADERS_MAX + 1)),
+            format!("Comment: {pitch}\nComment: {pitch}\nComment: {pitch}\n\n{data}"),
+            format!("\n{data}Comment: {pitch}\n{data}"),
+            format!("\n{data}{}\n{data}", pitch.replace(' ', "\t")),
+            format!("\n{data}{}", pitch.replace(' ', "\n")),
+            format!("\n{}", pitch.replace(' ', "\n")),
+            format!("\n{}", pitch.replace(' ', "\n=")),
+            format!("\n{data}{}", "a".repeat(ARMOUR_BYTES_MAX + 1)),
+        ] {
+            assert!(!armour(&inside).contains('-'), "{inside}");
+        }
+        let hash = |value: &str| kinds(&format!("-----BEGIN PGP SIGNED MESSAGE-----\nHash: {value}\n\nWhat I say"));
+        assert_eq!(hash("SHA256, SHA512"), "--B");
+        assert_eq!(hash(&pitch.repeat(3)), "-BB");
     }
 
     #[test]
