@@ -10,7 +10,7 @@ mod state;
 mod sync;
 
 use std::collections::BTreeSet;
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::io::Write;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -170,6 +170,8 @@ struct Watcher<'a> {
     spool: Spool,
     client: Client,
     rspamd: Option<Rspamd>,
+    /// Lock on the folder of the state files.
+    _lock: File,
 }
 
 /// The work to do, and its time.
@@ -192,7 +194,9 @@ impl<'a> Watcher<'a> {
         let defaults = || ["X-Bruit: spam", "X-Bruit: bulk"].iter().filter_map(|field| field.parse().ok()).collect();
         let ignored = if arguments.ignore.is_empty() { defaults() } else { arguments.ignore.clone() };
         make_folder(&arguments.state)?;
+        let lock = state::lock(&arguments.state).map_err(|error| Failure::BadInput(format!("{error:#}")))?;
         Ok(Self {
+            _lock: lock,
             arguments,
             maildirs,
             names: Names { junk: arguments.junk.clone(), trash: arguments.trash.clone() },

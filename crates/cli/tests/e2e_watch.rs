@@ -60,7 +60,10 @@ impl Watch {
         let stderr = File::options().create(true).append(true).open(&log).unwrap();
         let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn().unwrap();
         let watch = Self { process, log };
-        watch.wait_for(|| fs::read_dir(folder.path("state")).is_ok_and(|mut files| files.next().is_some()));
+        let is_state = |path: &Path| path.extension().is_some_and(|extension| extension == "json");
+        watch.wait_for(|| {
+            fs::read_dir(folder.path("state")).is_ok_and(|mut files| files.any(|file| is_state(&file.unwrap().path())))
+        });
         watch
     }
 

@@ -1,16 +1,53 @@
 //! The messages that are known to be in the Junk folders of a Maildir. One file for each Maildir.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
 /// Maximum length of a file name.
 const NAME_BYTES_MAX: usize = 240;
+
+/// File in the folder that a process locks while it runs.
+const LOCK: &str = ".lock";
+
+/// Prefix of files that are being written.
+const TEMPORARY: &str = ".tmp-";
+
+/// Locks the folder of the state files until the result is dropped. Two processes would overwrite each other's state, and
+/// make claims twice.
+///
+/// # Errors
+/// If another process has locked it, or if the lock cannot be created.
+pub(super) fn lock(folder: &Path) -> Result<File> {
+    let path = folder.join(LOCK);
+    let named = || path.display().to_string();
+    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let file = file.with_context(named)?;
+    match file.try_lock() {
+        Ok(()) => {
+            remove_temporary(folder).with_context(|| folder.display().to_string())?;
+            Ok(file)
+        }
+        Err(TryLockError::WouldBlock) => bail!("{}: in use by another bruit watch", folder.display()),
+        Err(TryLockError::Error(error)) => Err(error).with_context(named),
+    }
+}
+
+/// Removes the temporary files that a crash left.
+fn remove_temporary(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
 
 /// The known state of a Maildir.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -66,13 +103,14 @@ impl StateFile {
 
     /// Replaces the state. After a crash, the file has the old or the new contents.
     pub(super) fn write(&self, state: &State) -> Result<()> {
-        let temporary = self.0.with_extension("tmp");
+        let folder = self.0.parent().unwrap_or_else(|| Path::new("."));
         let write = || -> io::Result<()> {
-            let bytes = serde_json::to_vec(state)?;
-            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-            file.write_all(&bytes)?;
-            file.sync_data()?;
-            fs::rename(&temporary, &self.0)
+            // The name is random, so that no other process writes to the same file.
+            let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(folder)?;
+            file.write_all(&serde_json::to_vec(state)?)?;
+            file.as_file().sync_data()?;
+            file.persist(&self.0)?;
+            File::open(folder)?.sync_all()
         };
         write().with_context(|| self.0.display().to_string())
     }
@@ -96,5 +134,21 @@ mod tests {
         fs::write(&file.0, "{\"messages\":").unwrap();
         assert!(file.read().unwrap().is_none());
         assert!(StateFile::of(folder.path(), Path::new(&"x".repeat(300))).is_err());
+    }
+
+    #[test]
+    fn one_process_uses_a_folder_and_removes_what_a_crash_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let temporary = folder.path().join(".tmp-1");
+        fs::write(&temporary, "{").unwrap();
+        let first = lock(folder.path()).unwrap();
+        assert!(!temporary.exists());
+        let error = lock(folder.path()).unwrap_err().to_string();
+        assert!(error.ends_with("in use by another bruit watch"), "{error}");
+        let file = StateFile::of(folder.path(), Path::new("/home/ann/Maildir")).unwrap();
+        file.write(&State::default()).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "the lock and the state");
+        drop(first);
+        lock(folder.path()).unwrap();
     }
 }
