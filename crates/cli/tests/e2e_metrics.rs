@@ -165,12 +165,13 @@ fn assert_documents_name_what_is_there(metrics: &str) {
     }
 }
 
-/// Returns the words that begin with `bruit_`, except the names of crates and of the milter's metrics.
+/// Returns the words that begin with `bruit_`, except the names of crates, packages and the milter's metrics.
 fn metric_names(text: &str) -> BTreeSet<String> {
     let is_part = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
     let words = text.split(|letter| !is_part(letter)).filter(|word| word.starts_with("bruit_"));
-    let is_metric =
-        |word: &&str| !["bruit_server", "bruit_filters"].contains(word) && !word.starts_with("bruit_milter_");
+    // Names of packages continue with the version.
+    let is_other = |word: &str| word.starts_with("bruit_milter_") || word.starts_with("bruit_0");
+    let is_metric = |word: &&str| !["bruit_server", "bruit_filters"].contains(word) && !is_other(word);
     words.filter(is_metric).map(ToOwned::to_owned).collect()
 }
 

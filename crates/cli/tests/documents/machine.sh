@@ -116,6 +116,8 @@ chmod 755 /mnt/bin/bruit /mnt/bin/bruit-lab /mnt/bin/cargo
 
 export HOME=/home/you USER=you LOGNAME=you LANG=C.UTF-8 PATH=/mnt/bin:$PATH
 unset BRUIT_SERVER BRUIT_DATA BRUIT_TOKEN BRUIT_CONFIG BRUIT_LOG BRUIT_REPLICA XDG_DATA_HOME STATE_DIRECTORY
+# The pages show the output of a terminal.
+export BRUIT_SIGN_IN_LINK=true
 cd "$HOME/bruit"
 for file in /mnt/repository/*; do
     case $file in */target) ;; *.toml) cp "$file" . ;; *) ln -s "$file" . ;; esac
