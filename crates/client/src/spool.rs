@@ -8,8 +8,11 @@
 //! server has to wait for the other. rspamd does not recognise IDs: if its answer was lost, the message is added to its
 //! fuzzy storage again.
 //!
-//! **Files.** Each report is one file, `TIME-ID.report`, or `TIME-ID.rspamd` if it is for rspamd. It is written under a
-//! temporary name and synced before it is renamed. A process that sends a report holds a lock on its file, which ends
+//! **Order.** Reports are sent in the order in which they were stored. Those that the server refuses for now come after
+//! the others. But a revocation and a report of the same message by the same person never overtake each other.
+//!
+//! **Files.** Each report is one file, `TIME-ID.report`, or `TIME-ID.rspamd` if it is for rspamd. `TIME` is when it was
+//! stored; `laterATTEMPTS-` comes before it once the server has refused the report for now. It is written under a temporary name and synced before it is renamed. A process that sends a report holds a lock on its file, which ends
 //! with the process. Damaged files and those that the server refused are set aside as `.damaged` and `.refused`, and
 //! never sent. A file that cannot be read or changed stays where it is; the others are sent.
 //!
@@ -18,6 +21,7 @@
 
 mod file;
 mod folder;
+mod order;
 mod send;
 
 use std::io;

@@ -16,6 +16,9 @@ use bruit_console::date;
 use bruit_console::failure::bad_input;
 use bruit_console::terminal::complain;
 
+/// The reason why a claim waits behind another one.
+const HELD: &str = "an earlier claim about the message waits";
+
 /// The answer of the server.
 pub(super) type Answer = Result<Claimed, ClientError>;
 
@@ -142,6 +145,7 @@ impl<'a> Claimant<'a> {
                 self.is_down.fetch_or(is_down(&error), Ordering::Relaxed);
                 ClaimResult::Spooled(error.to_string())
             }
+            Sending::Held => ClaimResult::Spooled(HELD.to_owned()),
             Sending::Refused(error) => ClaimResult::Answered(Err(error)),
             _ => ClaimResult::Spooled("not sent".to_owned()),
         }
@@ -190,6 +194,7 @@ impl Teacher {
                 self.is_down.fetch_or(error.is_down(), Ordering::Relaxed);
                 LessonResult::Spooled(error.to_string())
             }
+            Teaching::Held => LessonResult::Spooled(HELD.to_owned()),
             Teaching::Refused(error) => LessonResult::Failed(error.to_string()),
             _ => LessonResult::Spooled("not sent".to_owned()),
         }

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::file::{self, FILE_BYTES_MAX};
 use super::{SpoolError, SpooledReport};
@@ -27,6 +27,8 @@ const DAMAGED: &str = "damaged";
 const REFUSED: &str = "refused";
 /// Extensions of the files that count.
 const KINDS: [&str; 4] = [WAITING, LESSON, REFUSED, DAMAGED];
+/// Prefix of reports that the server refused for now. It sorts after every time.
+const LATER: &str = "later";
 /// Prefix of files that are being written.
 const TEMPORARY: &str = ".tmp-";
 /// File that a process locks while it reserves room for a report, so that the bounds hold.
@@ -111,14 +113,13 @@ impl Spool {
         &self.folder
     }
 
-    /// Stores a report, so that it survives a crash, and locks it.
+    /// Stores a report, so that it survives a crash, and locks it. It replaces a waiting report with the same ID and
+    /// destination.
     ///
     /// # Errors
     /// [`SpoolError`] if the report was not stored.
     pub fn store(&self, report: SpooledReport) -> Result<Stored, SpoolError> {
-        let temporary = self.reserve(&report)?;
-        let kind = if report.rspamd.is_some() { LESSON } else { WAITING };
-        let path = self.folder.join(format!("{:010}-{}.{kind}", report.time, report.id));
+        let (temporary, path) = self.reserve(&report)?;
         self.write(report, path, &temporary)
     }
 
@@ -128,7 +129,9 @@ impl Spool {
     /// [`SpoolError::Io`] if the folder cannot be read.
     pub fn list(&self) -> Result<Vec<SpoolEntry>, SpoolError> {
         let mut entries = Vec::new();
-        for (path, _) in self.files(&KINDS)? {
+        let mut files = self.files(&KINDS)?;
+        files.sort_by(|one, other| place(one).cmp(place(other)));
+        for path in files {
             let kind = extension(&path).to_owned();
             match read(&path).map(|report| report.map(without_message)) {
                 Ok(Some(report)) if [WAITING, LESSON].contains(&&*kind) => entries.push(SpoolEntry::Waiting(report)),
@@ -156,15 +159,22 @@ impl Spool {
     /// [`SpoolError::Io`] if the folder cannot be read.
     pub fn has_lesson(&self, id: &str) -> Result<bool, SpoolError> {
         let end = format!("-{id}.{LESSON}");
-        Ok(self.files(&[LESSON])?.iter().any(|(path, _)| name(path).ends_with(&end)))
+        Ok(self.files(&[LESSON])?.iter().any(|path| name(path).ends_with(&end)))
     }
 
-    /// Returns the paths of the reports that wait. Those that were tried last come last, so that no report keeps others
-    /// from being sent.
+    /// Returns true if a report with this ID waits for the server.
+    ///
+    /// # Errors
+    /// [`SpoolError::Io`] if the folder cannot be read.
+    pub fn contains(&self, id: &str) -> Result<bool, SpoolError> {
+        let end = format!("-{id}.{WAITING}");
+        Ok(self.waiting()?.iter().any(|path| name(path).ends_with(&end)))
+    }
+
+    /// Returns the paths of the reports that wait, oldest first. Those that the server refused for now come last, so
+    /// that no report keeps others from being sent.
     pub(super) fn waiting(&self) -> Result<Vec<PathBuf>, SpoolError> {
-        let mut files = self.files(&[WAITING, LESSON])?;
-        files.sort_by_key(|(_, changed)| *changed);
-        Ok(files.into_iter().map(|(path, _)| path).collect())
+        self.files(&[WAITING, LESSON])
     }
 
     /// Locks and reads a report. Returns `None` if another process sends it, or if it was damaged and set aside; then
@@ -184,9 +194,8 @@ impl Spool {
 
     /// Removes a report that was sent or dropped.
     pub(super) fn remove(&self, stored: &Stored) -> Result<(), SpoolError> {
-        fs::remove_file(&stored.path).map_err(|source| io_error(&stored.path, source))?;
         // Without a sync, a crash may bring the file back. The server then recognises the report.
-        Ok(())
+        fs::remove_file(&stored.path).map_err(|source| io_error(&stored.path, source))
     }
 
     /// Sets a report aside that the server refused.
@@ -206,6 +215,16 @@ impl Spool {
         let written = self.write(SpooledReport { attempts, error: Some(error.to_owned()), ..report }, path, &temporary);
         drop(lock);
         written
+    }
+
+    /// Records that the server refused a report for now, and moves it behind the others.
+    pub(super) fn postpone(&self, stored: Stored, error: &str) -> Result<Stored, SpoolError> {
+        let stored = self.note_failure(stored, error)?;
+        let (attempts, place) = (stored.report.attempts.min(99_999), place(&stored.path));
+        let path = self.folder.join(format!("{LATER}{attempts:05}-{place}"));
+        fs::rename(&stored.path, &path).map_err(|source| io_error(&stored.path, source))?;
+        self.sync()?;
+        Ok(Stored { path, ..stored })
     }
 
     fn set_aside(&self, path: &Path, extension: &str) -> Result<PathBuf, SpoolError> {
@@ -239,14 +258,30 @@ impl Spool {
         File::open(&self.folder).and_then(|folder| folder.sync_all()).map_err(|source| io_error(&self.folder, source))
     }
 
-    /// Creates a temporary file for a report, unless the spool is full. Other processes count it.
-    fn reserve(&self, report: &SpooledReport) -> Result<PathBuf, SpoolError> {
+    /// Creates a temporary file for a report, unless the spool is full. Other processes count it. Returns its path, and
+    /// that of the report.
+    fn reserve(&self, report: &SpooledReport) -> Result<(PathBuf, PathBuf), SpoolError> {
         let _lock = self.lock()?;
         self.ensure_room(report.rspamd.is_some())?;
         let path = self.temporary(report);
         let created = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
         created.map_err(|source| self.write_error(&path, source))?;
-        Ok(path)
+        Ok((path, self.path_for(report)?))
+    }
+
+    /// Returns the path of a waiting report with the same ID and destination, or one behind all waiting reports.
+    fn path_for(&self, report: &SpooledReport) -> Result<PathBuf, SpoolError> {
+        let kind = if report.rspamd.is_some() { LESSON } else { WAITING };
+        let end = format!("-{}.{kind}", report.id);
+        let waiting = self.waiting()?;
+        if let Some(path) = waiting.iter().find(|path| name(path).ends_with(&end)) {
+            return Ok(path.clone());
+        }
+        // The clock may have gone back, or be too coarse.
+        let last = waiting.iter().filter_map(|path| stored_at(path)).max().unwrap_or_default();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let time = now.max(last.saturating_add(Duration::from_nanos(1)));
+        Ok(self.folder.join(format!("{:010}.{:09}{end}", time.as_secs(), time.subsec_nanos())))
     }
 
     fn temporary(&self, report: &SpooledReport) -> PathBuf {
@@ -304,11 +339,10 @@ impl Spool {
         }
     }
 
-    /// Returns the files with one of these extensions, sorted by name, each with the time of its last change.
-    fn files(&self, extensions: &[&str]) -> Result<Vec<(PathBuf, SystemTime)>, SpoolError> {
-        let files = self.entries()?.into_iter().filter(|(path, _)| extensions.contains(&extension(path)));
-        let changed = |metadata: fs::Metadata| metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-        let mut files: Vec<_> = files.map(|(path, metadata)| (path, changed(metadata))).collect();
+    /// Returns the files with one of these extensions, sorted by name.
+    fn files(&self, extensions: &[&str]) -> Result<Vec<PathBuf>, SpoolError> {
+        let files = self.entries()?.into_iter().map(|(path, _)| path);
+        let mut files: Vec<_> = files.filter(|path| extensions.contains(&extension(path))).collect();
         files.sort();
         Ok(files)
     }
@@ -358,7 +392,7 @@ fn lock_file(path: &Path) -> io::Result<Option<File>> {
 }
 
 /// Reads a report. Returns `None` if the file is damaged.
-fn read(path: &Path) -> io::Result<Option<SpooledReport>> {
+pub(super) fn read(path: &Path) -> io::Result<Option<SpooledReport>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
     Ok(file::decode(&bytes).filter(|_| bytes.len() as u64 <= FILE_BYTES_MAX))
@@ -373,6 +407,25 @@ fn is_left(metadata: &fs::Metadata) -> bool {
 /// Returns true if the report at `path` is for rspamd.
 pub(super) fn is_lesson(path: &Path) -> bool {
     extension(path) == LESSON
+}
+
+/// Returns true if the server refused the report at `path` for now.
+pub(super) fn is_postponed(path: &Path) -> bool {
+    name(path).starts_with(LATER)
+}
+
+/// Returns the name that the report at `path` had when it was stored. Names sort by time.
+pub(super) fn place(path: &Path) -> &str {
+    let later = name(path).strip_prefix(LATER).and_then(|rest| rest.split_once('-'));
+    later.map_or_else(|| name(path), |(_, place)| place)
+}
+
+/// Returns the time since 1970 at which the report at `path` was stored. Earlier versions wrote whole seconds.
+pub(super) fn stored_at(path: &Path) -> Option<Duration> {
+    let (time, _) = place(path).split_once('-')?;
+    let (seconds, nanos) = time.split_once('.').unwrap_or((time, "0"));
+    let seconds: u32 = seconds.parse().ok()?;
+    Some(Duration::from_secs(seconds.into()) + Duration::from_nanos(nanos.parse::<u32>().ok()?.into()))
 }
 
 /// Removes the message, so that a list needs little memory.

@@ -1,9 +1,10 @@
 //! Sends the reports of a spool.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::folder::is_lesson;
+use super::folder::{is_lesson, is_postponed, stored_at};
+use super::order::Order;
 use super::{ClaimKind, Spool, SpoolError, SpooledReport, Stored};
 use crate::http::Claimed;
 use crate::{Client, ClientError, Rspamd, RspamdError};
@@ -50,6 +51,8 @@ pub enum Sending {
     Answered(Claimed),
     /// The server did not answer. The report waits.
     Waits(ClientError),
+    /// An earlier, opposite claim about the same message waits, so this one waits too.
+    Held,
     /// The server refused the report for its contents. It is no longer in the spool.
     Refused(ClientError),
 }
@@ -62,6 +65,8 @@ pub enum Teaching {
     Learned,
     /// rspamd did not answer. The message waits.
     Waits(RspamdError),
+    /// An earlier, opposite claim about the same message waits, so this one waits too.
+    Held,
     /// rspamd refused the message. It is no longer in the spool.
     Refused(RspamdError),
 }
@@ -120,10 +125,13 @@ impl Client {
 impl Spool {
     /// Sends a report that was just stored.
     pub fn send_one(&self, client: &Client, stored: Stored) -> Attempt<Sending> {
+        if self.is_held(&stored) {
+            return Attempt { result: Sending::Held, fault: None };
+        }
         let (result, kept) = match client.send_spooled(&stored.report) {
             Ok(claimed) => (Sending::Answered(claimed), self.remove(&stored)),
             Err(error) if waits(&error) => {
-                let kept = self.note_failure(stored, &error.to_string()).map(drop);
+                let kept = self.keep(stored, &error.to_string(), is_down(&error));
                 (Sending::Waits(error), kept)
             }
             Err(error) => (Sending::Refused(error), self.remove(&stored)),
@@ -133,10 +141,13 @@ impl Spool {
 
     /// Sends a message for rspamd that was just stored.
     pub fn teach_one(&self, rspamd: &Rspamd, stored: Stored) -> Attempt<Teaching> {
+        if self.is_held(&stored) {
+            return Attempt { result: Teaching::Held, fault: None };
+        }
         let (result, kept) = match rspamd.teach_spooled(&stored.report) {
             Ok(()) => (Teaching::Learned, self.remove(&stored)),
             Err(error) if error.waits() => {
-                let kept = self.note_failure(stored, &error.to_string()).map(drop);
+                let kept = self.keep(stored, &error.to_string(), error.is_down());
                 (Teaching::Waits(error), kept)
             }
             Err(error) => (Teaching::Refused(error), self.remove(&stored)),
@@ -152,23 +163,22 @@ impl Spool {
     pub fn send<'a>(&self, to: impl Into<Destinations<'a>>, limits: SendLimits) -> Result<Sent, SpoolError> {
         let to = to.into();
         let lesson_failures = if to.rspamd.is_some() { 0 } else { FAILURES_MAX };
-        let mut run = Run { to, limits, begun: Instant::now(), sent: Sent::default(), failures: 0, lesson_failures };
-        for path in self.waiting()? {
-            if run.is_over() {
-                break;
-            }
-            let failures = if is_lesson(&path) { run.lesson_failures } else { run.failures };
-            if failures >= FAILURES_MAX {
-                continue;
-            }
-            let outcome = match self.claim(&path, &mut run.sent.damaged) {
-                Ok(Some(stored)) => run.send(self, stored),
-                Ok(None) => Ok(()),
-                Err(error) => Err(error),
-            };
-            run.sent.faults.extend(outcome.err());
+        let (sent, order) = (Sent::default(), Order::default());
+        let mut run = Run { to, limits, begun: Instant::now(), sent, order, failures: 0, lesson_failures };
+        let waiting = self.waiting()?;
+        // They come last, but others may have to wait for them.
+        waiting.iter().filter(|path| is_postponed(path)).for_each(|path| run.order.add_file(path));
+        let held: Vec<_> = waiting.into_iter().filter(|path| run.visit(self, path)).collect();
+        for path in held {
+            run.visit(self, &path);
         }
         Ok(run.sent)
+    }
+
+    /// Keeps a report that was not sent. It keeps its place, unless the server refused it alone.
+    fn keep(&self, stored: Stored, error: &str, is_down: bool) -> Result<(), SpoolError> {
+        let kept = if is_down { self.note_failure(stored, error) } else { self.postpone(stored, error) };
+        kept.map(drop)
     }
 }
 
@@ -185,6 +195,8 @@ struct Run<'a> {
     limits: SendLimits,
     begun: Instant,
     sent: Sent,
+    /// The reports that wait although it was their turn, or that were refused for now before.
+    order: Order,
     /// Number of reports that the server did not answer.
     failures: usize,
     /// Number of messages that rspamd did not answer.
@@ -202,13 +214,49 @@ impl Run<'_> {
         self.limits.time.saturating_sub(self.begun.elapsed())
     }
 
-    /// Sends a report and notes the result.
-    fn send(&mut self, spool: &Spool, stored: Stored) -> Result<(), SpoolError> {
-        if is_old(&stored.report) {
+    /// Sends the report at `path`, unless another process does. Returns true if it is held back by an earlier one.
+    fn visit(&mut self, spool: &Spool, path: &Path) -> bool {
+        if self.is_over() {
+            return false;
+        }
+        // Without its server, a report is only looked at to drop it for its age.
+        let failures = if is_lesson(path) { self.lesson_failures } else { self.failures };
+        if failures >= FAILURES_MAX && !stored_at(path).is_some_and(|time| is_past(time.as_secs())) {
+            return false;
+        }
+        let stored = match spool.claim(path, &mut self.sent.damaged) {
+            Ok(Some(stored)) => stored,
+            Ok(None) => {
+                self.order.add_file(path);
+                return false;
+            }
+            Err(error) => {
+                self.sent.faults.push(error);
+                return false;
+            }
+        };
+        let is_held = self.order.holds(path, &stored.report);
+        self.order.add(path, &stored.report);
+        if !is_held {
+            let outcome = self.send_or_drop(spool, stored, failures < FAILURES_MAX);
+            self.sent.faults.extend(outcome.err());
+        }
+        is_held
+    }
+
+    /// Drops a report that is too old. Sends another one, if its server answers.
+    fn send_or_drop(&mut self, spool: &Spool, stored: Stored, is_up: bool) -> Result<(), SpoolError> {
+        if is_past(stored.report.time) {
+            self.order.remove(&stored.path, &stored.report);
             spool.remove(&stored)?;
             self.sent.dropped += 1;
             return Ok(());
         }
+        if is_up { self.send(spool, stored) } else { Ok(()) }
+    }
+
+    /// Sends a report and notes the result.
+    fn send(&mut self, spool: &Spool, stored: Stored) -> Result<(), SpoolError> {
         let time = self.time_left().max(REQUEST_TIME_MIN);
         let (server, rspamd) = (self.to.server, self.to.rspamd);
         match (&stored.report.rspamd, rspamd) {
@@ -225,11 +273,12 @@ impl Run<'_> {
             Ok(claimed) => {
                 self.sent.sent += 1;
                 self.sent.repeated += usize::from(claimed.repeated);
+                self.order.remove(&stored.path, &stored.report);
                 spool.remove(&stored)
             }
             Err(error) if waits(&error) => {
                 self.failures += if is_down(&error) { FAILURES_MAX } else { 1 };
-                let noted = spool.note_failure(stored, &error.to_string()).map(drop);
+                let noted = spool.keep(stored, &error.to_string(), is_down(&error));
                 self.sent.error = Some(error);
                 noted
             }
@@ -241,11 +290,12 @@ impl Run<'_> {
         match rspamd.teach_spooled(&stored.report) {
             Ok(()) => {
                 self.sent.taught += 1;
+                self.order.remove(&stored.path, &stored.report);
                 spool.remove(&stored)
             }
             Err(error) if error.waits() => {
                 self.lesson_failures += if error.is_down() { FAILURES_MAX } else { 1 };
-                let noted = spool.note_failure(stored, &error.to_string()).map(drop);
+                let noted = spool.keep(stored, &error.to_string(), error.is_down());
                 self.sent.rspamd_error = Some(error);
                 noted
             }
@@ -254,6 +304,7 @@ impl Run<'_> {
     }
 
     fn refuse(&mut self, spool: &Spool, stored: Stored, error: &str) -> Result<(), SpoolError> {
+        self.order.remove(&stored.path, &stored.report);
         self.sent.refused.push(format!("{}: {error}", stored.report.id));
         spool.refuse(stored, error)
     }
@@ -271,9 +322,10 @@ fn waits(error: &ClientError) -> bool {
         || matches!(error, ClientError::Refused { problem, .. } if matches!(problem.status, 401 | 403 | 404 | 408 | 421))
 }
 
-fn is_old(report: &SpooledReport) -> bool {
+/// Returns true if a report of this time is too old to be sent.
+fn is_past(time: u64) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    now.as_secs().saturating_sub(report.time) > REPORT_AGE_MAX.as_secs()
+    now.as_secs().saturating_sub(time) > REPORT_AGE_MAX.as_secs()
 }
 
 #[cfg(test)]

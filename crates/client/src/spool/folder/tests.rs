@@ -163,18 +163,41 @@ fn a_lock_that_is_never_released_is_an_error() {
 }
 
 #[test]
-fn reports_that_were_tried_come_last() {
+fn reports_come_in_the_order_in_which_they_were_stored() {
     let folder = tempdir().unwrap();
     let spool = Spool::open(folder.path()).unwrap();
-    let [first, second] = [1, 2].map(|time| spool.store(report(time)).unwrap());
-    let paths = [first.path.clone(), second.path.clone()];
-    let old = |path: &PathBuf, seconds| {
-        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
-        File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
-    };
-    old(&paths[0], 1);
-    old(&paths[1], 2);
-    assert_eq!(spool.waiting().unwrap(), paths);
-    drop(spool.note_failure(first, "no answer").unwrap());
-    assert_eq!(spool.waiting().unwrap(), [paths[1].clone(), paths[0].clone()]);
+    let stored: Vec<_> = (0..9).map(|_| spool.store(report(7)).unwrap()).collect();
+    let paths: Vec<_> = stored.iter().map(|stored| stored.path.clone()).collect();
+    assert_eq!(spool.waiting().unwrap(), paths, "although they have the same second");
+    let mut stored = stored.into_iter();
+    drop(spool.note_failure(stored.next().unwrap(), "no answer").unwrap());
+    assert_eq!(spool.waiting().unwrap(), paths, "a server that is down changes nothing");
+    let later = spool.postpone(stored.next().unwrap(), "refused").unwrap().path;
+    let expected = [&paths[..1], &paths[2..], std::slice::from_ref(&later)].concat();
+    assert_eq!((spool.waiting().unwrap(), place(&later)), (expected, name(&paths[1])));
+    assert!(claim(&spool, &later).is_some());
+}
+
+/// The clock of a machine may be set back, and earlier versions wrote whole seconds.
+#[test]
+fn a_report_comes_after_those_with_a_later_time() {
+    let folder = tempdir().unwrap();
+    let spool = Spool::open(folder.path()).unwrap();
+    let first = folder.path().join(format!("4000000000-{}.{WAITING}", "0".repeat(32)));
+    fs::write(&first, "").unwrap();
+    let second = spool.store(report(7)).unwrap().path;
+    assert_eq!(spool.waiting().unwrap(), [first, second]);
+}
+
+#[test]
+fn a_report_replaces_one_with_the_same_id_and_destination() {
+    let folder = tempdir().unwrap();
+    let spool = Spool::open(folder.path()).unwrap();
+    let report = report(7);
+    let path = spool.store(report.clone()).unwrap().path;
+    assert_eq!(spool.store(SpooledReport { time: 8, ..report.clone() }).unwrap().path, path);
+    let lesson = Lesson { message: b"Subject: x\n\ntext".to_vec(), flag: 1, weight: 10, trains_bayes: false };
+    spool.store(SpooledReport { rspamd: Some(lesson), ..report }).unwrap();
+    assert_eq!(spool.waiting_count().unwrap(), 2);
+    assert!(!spool.contains("0").unwrap());
 }
