@@ -178,7 +178,7 @@ impl Client {
     /// Returns [`ClientError`] if the server accepts no reports, or if there is no valid response.
     pub fn ready(&self) -> Result<Ready, ClientError> {
         let request = self.request(Method::GET, "/v1/ready", ()).map_err(|cause| self.malformed(cause))?;
-        let body = self.body(self.agent.run(request))?;
+        let body = self.body(self.run(request))?;
         // A healthy server has nothing to say.
         if body.is_empty() {
             return Ok(Ready::default());
@@ -411,5 +411,17 @@ mod tests {
         for token in ["", "a b", "a\r\nX: y", "ä"] {
             assert!(matches!(client("http://a", Some(token)), Err(ClientError::Token)), "{token:?}");
         }
+    }
+
+    /// The request once had no time limit.
+    #[test]
+    fn a_silent_server_is_not_waited_for_when_asked_whether_it_is_ready() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", silent.local_addr().unwrap());
+        let client = Client::new(&url, None, Duration::from_millis(50)).unwrap();
+        let (sender, answer) = std::sync::mpsc::channel();
+        std::thread::spawn(move || sender.send(client.ready()));
+        let answer = answer.recv_timeout(Duration::from_secs(30)).unwrap();
+        assert!(matches!(answer, Err(ClientError::TimedOut { .. })), "{answer:?}");
     }
 }
