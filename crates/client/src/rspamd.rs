@@ -133,7 +133,8 @@ impl Rspamd {
     /// Trains rspamd with a message: a report adds it to the fuzzy storages and trains the classifier with spam, a
     /// revocation deletes it there and trains with ham.
     ///
-    /// The classifier comes first, because it recognises a message that is sent again.
+    /// The classifier comes first, because it recognises a message that is sent again. If it refuses the message for
+    /// good, the fuzzy storages still learn it.
     ///
     /// # Errors
     /// Returns [`RspamdError`] if the message was not learned, or if the result is unknown.
@@ -142,10 +143,12 @@ impl Rspamd {
             ClaimKind::Report => ("learnspam", "fuzzyadd"),
             ClaimKind::Revoke => ("learnham", "fuzzydel"),
         };
-        if lesson.trains_bayes {
-            self.send(train, lesson)?;
+        let trained = if lesson.trains_bayes { self.send(train, lesson) } else { Ok(()) };
+        if trained.as_ref().is_err_and(RspamdError::waits) {
+            return trained;
         }
-        self.send(fuzzy, lesson)
+        self.send(fuzzy, lesson)?;
+        trained
     }
 
     fn send(&self, verb: &str, lesson: &Lesson) -> Result<(), RspamdError> {
@@ -159,6 +162,10 @@ impl Rspamd {
         let request = request.body(&*lesson.message).map_err(|cause| self.malformed(&cause.to_string()))?;
         let request = self.agent.configure_request(request).timeout_global(Some(self.timeout)).build();
         let mut answer = self.agent.run(request).map_err(|error| self.failure(error))?;
+        // The classifier has nothing to learn from a message with too few or too many words. This is no failure.
+        if verb.starts_with("learn") && answer.status() == StatusCode::NO_CONTENT {
+            return Ok(());
+        }
         self.outcome(answer.status(), answer.body_mut())
     }
 
@@ -199,7 +206,7 @@ impl RspamdError {
     /// Returns true if rspamd did not answer at all, so that other messages need not be tried.
     #[must_use]
     pub const fn is_down(&self) -> bool {
-        !matches!(self, Self::Refused { .. })
+        !matches!(self, Self::Refused { .. } | Self::Malformed { .. })
     }
 
     /// Returns true if rspamd may learn the message later. A wrong password waits too, because the operator can correct
@@ -221,4 +228,74 @@ fn to_base64<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Err
 fn from_base64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
     let text = String::deserialize(deserializer)?;
     STANDARD.decode(text).map_err(serde::de::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::mpsc::{Receiver, channel};
+
+    use super::*;
+
+    /// Starts a controller whose classifier answers with this status and body, and whose fuzzy storage learns
+    /// everything. Returns a client, and the paths of the requests.
+    fn controller(status: u16, body: &'static str) -> (Rspamd, Receiver<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (sender, paths) = channel();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let path = request(&stream);
+                let is_fuzzy = path.starts_with("/fuzzy");
+                let (status, body) = if is_fuzzy { (200, "{\"success\":true}") } else { (status, body) };
+                let length = if status == 204 { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+                sender.send(path).unwrap();
+                write!(&stream, "HTTP/1.1 {status} Scripted\r\n{length}Connection: close\r\n\r\n{body}").unwrap();
+            }
+        });
+        (Rspamd::new(&url, None, Duration::from_secs(30)).unwrap(), paths)
+    }
+
+    /// Reads a request. Returns its path.
+    fn request(stream: &TcpStream) -> String {
+        let mut reader = BufReader::new(stream);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert!(reader.read_line(&mut head).unwrap() > 0);
+        }
+        let length =
+            head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
+        reader.read_exact(&mut vec![0; length.unwrap()]).unwrap();
+        head.split(' ').nth(1).unwrap().to_owned()
+    }
+
+    fn lesson() -> Lesson {
+        Lesson { message: b"Subject: x\n\ntext".to_vec(), flag: 1, weight: 10, trains_bayes: true }
+    }
+
+    /// The fuzzy storage once never got a message that the classifier did not learn.
+    #[test]
+    fn the_fuzzy_storage_learns_a_message_that_the_classifier_refuses() {
+        for (status, body, is_learned) in [(204, "", true), (404, "{\"error\":\"no\"}", false)] {
+            let (rspamd, paths) = controller(status, body);
+            let taught = rspamd.teach(ClaimKind::Report, &lesson());
+            assert_eq!(taught.is_ok(), is_learned, "{status}: {taught:?}");
+            assert_eq!(paths.try_iter().collect::<Vec<_>>(), ["/learnspam", "/fuzzyadd"], "{status}");
+        }
+    }
+
+    #[test]
+    fn a_message_that_the_classifier_may_learn_later_is_not_added_to_the_fuzzy_storage() {
+        let (rspamd, paths) = controller(500, "{\"error\":\"busy\"}");
+        assert!(rspamd.teach(ClaimKind::Report, &lesson()).unwrap_err().waits());
+        assert_eq!(paths.try_iter().collect::<Vec<_>>(), ["/learnspam"]);
+    }
+
+    #[test]
+    fn a_malformed_answer_does_not_mean_that_rspamd_is_down() {
+        let (rspamd, _paths) = controller(200, "[]");
+        let error = rspamd.teach(ClaimKind::Report, &lesson()).unwrap_err();
+        assert!(matches!(error, RspamdError::Malformed { .. }) && error.waits() && !error.is_down(), "{error:?}");
+    }
 }
