@@ -138,12 +138,15 @@ impl Filter {
 
     /// Reports a message as mail to a trap.
     fn report(&self, draft: &Draft, deadline: Deadline) -> TrapResult {
-        let result = match self.trap_report(draft, deadline) {
+        let (result, is_new) = match self.trap_report(draft, deadline) {
             Some(report) => self.send_or_spool(draft, report, deadline),
-            None => TrapResult::Lost,
+            None => (TrapResult::Lost, false),
         };
         self.shared.metrics.trap(result);
-        self.keep_for_rspamd(draft);
+        // rspamd does not recognise a message that is sent again, so a retry must not reach it.
+        if is_new && matches!(result, TrapResult::Accepted | TrapResult::Spooled) {
+            self.keep_for_rspamd(draft);
+        }
         result
     }
 
@@ -155,6 +158,8 @@ impl Filter {
         let lesson = Lesson { message: bytes.to_vec(), flag, weight, trains_bayes };
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let report = SpooledReport::for_rspamd(ClaimKind::Report, lesson, time);
+        // With the same ID, a retry that comes before the message was sent replaces it.
+        let report = report.map(|report| SpooledReport { id: draft.identity().to_string(), ..report });
         let stored = report.and_then(|report| Spool::open(folder)?.store(report));
         if let Err(error) = stored {
             tracing::warn!(%error, "rspamd does not learn a message to a trap");
@@ -176,34 +181,39 @@ impl Filter {
         }
     }
 
-    fn send_or_spool(&self, draft: &Draft, report: SpooledReport, deadline: Deadline) -> TrapResult {
+    /// Returns the result, and true unless the message is known to be a retry.
+    fn send_or_spool(&self, draft: &Draft, report: SpooledReport, deadline: Deadline) -> (TrapResult, bool) {
         let answer = self.shared.trap_health.ask(deadline, |time| self.remote.report(&report, time));
         let is_refused = matches!(answer, Err(Unavailable::Refused | Unavailable::Rejected));
         self.shared.metrics.trap_refusals.add(is_refused.into());
         match answer {
-            Ok(claimed) if claimed.accepted > 0 => TrapResult::Accepted,
+            Ok(claimed) if claimed.accepted > 0 => (TrapResult::Accepted, !claimed.repeated),
             Ok(claimed) => {
                 tracing::debug!(id = draft.queue_id, reason = claimed.reason, "report of a trap listed nothing");
-                TrapResult::NothingListed
+                (TrapResult::NothingListed, !claimed.repeated)
             }
-            Err(Unavailable::Rejected) => TrapResult::Refused,
+            Err(Unavailable::Rejected) => (TrapResult::Refused, true),
             Err(_) => self.spool(report),
         }
     }
 
-    /// Keeps a report for later.
-    fn spool(&self, report: SpooledReport) -> TrapResult {
+    /// Keeps a report for later. Returns the result, and true unless the report waits already.
+    fn spool(&self, report: SpooledReport) -> (TrapResult, bool) {
         let state = &self.shared.spool;
         let Some(folder) = &self.settings.traps.spool else {
             state.note_loss(&"the server does not accept them, and no spool is configured");
-            return TrapResult::Lost;
+            return (TrapResult::Lost, true);
         };
-        match Spool::open(folder).and_then(|spool| spool.store(report)) {
-            Ok(_) => TrapResult::Spooled,
+        let keep = |spool: Spool| {
+            let is_new = !spool.contains(&report.id)?;
+            spool.store(report).map(|_| is_new)
+        };
+        match Spool::open(folder).and_then(keep) {
+            Ok(is_new) => (TrapResult::Spooled, is_new),
             Err(error) => {
                 state.note_loss(&error);
                 state.note(Err(error));
-                TrapResult::Lost
+                (TrapResult::Lost, true)
             }
         }
     }

@@ -248,6 +248,34 @@ fn mail_to_traps_is_kept_for_rspamd() {
     assert!(text.contains("rspamd_learned_total 0") && text.contains("rspamd_lost_total 0"), "{text}");
 }
 
+/// Each retry was once added to rspamd's fuzzy storage again, and so was a message that the server ignored.
+#[test]
+fn rspamd_gets_a_trapped_message_once_and_only_if_its_report_counts() {
+    let kept = |url: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = folder.path().join("spool");
+        let rspamd = "{ url = \"http://127.0.0.1:1\" }";
+        let text = format!("[traps]\naddresses = [\"trap@d.example\"]\nspool = {spool:?}\nrspamd = {rspamd}");
+        let filter = filter_at(url, &text, Shared::new(IdentityKey::fixed(), None));
+        let decide_and_take = || {
+            filter.decide(&draft(&filter, &["<trap@d.example>"]));
+            let is_lesson = |path: &std::path::PathBuf| path.extension().is_some_and(|kind| kind == "rspamd");
+            let files = std::fs::read_dir(&spool).into_iter().flatten().map(|entry| entry.unwrap().path());
+            // As if rspamd had learned it.
+            files.filter(is_lesson).map(|path| std::fs::remove_file(path).unwrap()).count()
+        };
+        [decide_and_take(), decide_and_take()]
+    };
+    let claimed = |accepted: u32, repeated: bool| {
+        format!(r#"{{"accepted":{accepted},"listed":0,"revoked":0,"ignored":0,"refused":0,"repeated":{repeated}}}"#)
+    };
+    for (accepted, repeated, expected) in [(1, false, [1, 1]), (1, true, [0, 0]), (0, false, [0, 0])] {
+        let server = StandIn::start(move |_| (200, claimed(accepted, repeated)));
+        assert_eq!(kept(&server.url), expected, "accepted {accepted}, repeated {repeated}");
+    }
+    assert_eq!(kept(NOBODY), [1, 0], "the report waits");
+}
+
 /// A spool that could not be opened at the start was logged once and never tried again.
 #[test]
 fn a_spool_that_cannot_be_used_is_shown_and_tried_again() {
