@@ -355,6 +355,11 @@ mod tests {
             ("[traps]\naddresses = [\"a\"]", "traps: \"a\": expected an address"),
             ("[traps]\nrspamd = { url = \"http://a\" }", "traps.rspamd: requires traps.spool"),
             ("[traps]\nspool = \"s\"\nrspamd = { url = \"a\" }", "traps.rspamd: invalid rspamd URL"),
+            ("[traps]\nspool = \"s\"\nrspamd = { url = \"http://a\", flag = 0 }", "traps.rspamd.flag: expected 1 to"),
+            (
+                "[traps]\nspool = \"s\"\nrspamd = { url = \"http://a\", weight = 0 }",
+                "traps.rspamd.weight: expected 1 to",
+            ),
             ("[limits]\nconnections = 0", "limits.connections: expected 1 to 10000"),
             ("[limits]\nmessage = \"65MiB\"", "limits.message: expected 1KiB to 64MiB"),
             ("[limits]\nmemory = \"1MiB\"", "limits.memory: expected at least limits.message"),

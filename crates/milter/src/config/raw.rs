@@ -287,7 +287,8 @@ impl RawRspamd {
         let password = self.password_file.map(|file| token("traps.rspamd.password_file", &file)).transpose()?;
         let controller = Rspamd::new(&self.url, password.as_deref(), RSPAMD_TIMEOUT);
         let controller = controller.map_err(|error| invalid("traps.rspamd", error.to_string()))?;
-        let (flag, weight) = (self.flag.unwrap_or(1), self.weight.unwrap_or(10));
+        let flag = within("traps.rspamd.flag", self.flag.unwrap_or(1), 1, u32::MAX)?;
+        let weight = within("traps.rspamd.weight", self.weight.unwrap_or(10), 1, u32::MAX)?;
         Ok(TrapRspamd { controller, flag, weight, trains_bayes: self.bayes })
     }
 }
