@@ -86,19 +86,15 @@ impl Release {
         fs::create_dir_all(&source)?;
         fs::create_dir_all(&out)?;
         let archive = work.join("source.tar");
-        command::run(program("git", &["archive", "HEAD", "--output"]).arg(&archive))?;
+        let Origin { commit, time } = match archive_commit(&archive) {
+            // The packages can be tested without git, too.
+            Err(error) if is_quick => archive_folder(&archive, &error)?,
+            result => result?,
+        };
         // The times of the sources must be those of the extraction (-m), or cargo could take older artifacts for current.
         command::run(program("tar", &["-xmf"]).arg(&archive).arg("-C").arg(&source))?;
-        let release = Self {
-            version: version()?,
-            commit: git(&["rev-parse", "HEAD"])?,
-            time: git(&["log", "-1", "--format=%ct"])?,
-            source,
-            work,
-            out,
-            target: build::target(is_quick)?,
-            is_quick,
-        };
+        let release =
+            Self { version: version()?, commit, time, source, work, out, target: build::target(is_quick)?, is_quick };
         Ok(release)
     }
 
@@ -123,6 +119,26 @@ impl Release {
         command.current_dir(folder).env("SOURCE_DATE_EPOCH", &self.time);
         command
     }
+}
+
+/// The commit that is packed, and its time in seconds since 1970.
+struct Origin {
+    commit: String,
+    time: String,
+}
+
+/// Archives the files of the last commit.
+fn archive_commit(archive: &Path) -> Result<Origin> {
+    command::run(program("git", &["archive", "HEAD", "--output"]).arg(archive))?;
+    Ok(Origin { commit: git(&["rev-parse", "HEAD"])?, time: git(&["log", "-1", "--format=%ct"])? })
+}
+
+/// Archives the files of the project's folder, because git failed with `error`.
+fn archive_folder(archive: &Path, error: &anyhow::Error) -> Result<Origin> {
+    println!("the packages are made from the files in this folder: {error:#}");
+    let options = ["--exclude=./target", "--exclude=./fuzz/target", "--exclude=./.git", "-cf"];
+    command::run(program("tar", &options).arg(archive).arg("."))?;
+    Ok(Origin { commit: "0".repeat(40), time: "1000000000".to_owned() })
 }
 
 /// Returns the version in the workspace's manifest.
