@@ -9,7 +9,7 @@ repository=$(cd "$(dirname "$0")/../.." && pwd)
 
 say() { echo "--- $*"; }
 fail() { echo "FAILED: $*" >&2; exit 1; }
-inside() { chroot "$system" env PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive "$@"; }
+inside() { chroot "$system" env HOME=/tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive "$@"; }
 
 # Becomes a command inside, run as the service's user and, as in the unit's sandbox, without privileges and with nothing
 # writable but the state directory. What needs systemd as the first process is not imitated.
@@ -76,7 +76,7 @@ systemd-analyze verify --root="$system" --man=no bruit.service bruit-milter.serv
 
 say "a stock client uses the server"
 start
-inside sh -c 'mkdir -p /root/.pyzor && echo 127.0.0.1:24441 > /root/.pyzor/servers'
+inside sh -c 'mkdir -p ~/.pyzor && echo 127.0.0.1:24441 > ~/.pyzor/servers'
 inside sh -c 'pyzor check < /mail' && fail "an unknown message is known"
 inside sh -c 'pyzor report < /mail'
 inside sh -c 'pyzor check < /mail' || fail "a reported message is not known"

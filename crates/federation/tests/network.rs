@@ -2,7 +2,7 @@
 //! everything once.
 //!
 //! Runs some fixed networks, those that once failed, and, in an ignored test, new ones for a few seconds.
-//! `BRUIT_SEEDS=1000..1200` runs others, `BRUIT_SEEDS=77` one.
+//! With `BRUIT_SEEDS=1000..1200`, the networks of these seeds run instead; with `BRUIT_SEEDS=77`, only that one.
 
 #![expect(clippy::print_stderr, reason = "a failing network must be reproducible")]
 

@@ -138,7 +138,8 @@ impl Drop for Milter {
     }
 }
 
-/// Sends a message from an unknown client to a milter, as an MTA does. Returns the answers to its end.
+/// Sends a message to a milter, as an MTA does for an unknown client. Returns the milter's answers to the end of the
+/// message.
 pub(crate) fn deliver(milter: SocketAddr, recipients: &[&str], message: &[u8]) -> io::Result<Vec<Answer>> {
     let stream = TcpStream::connect(milter)?;
     stream.set_read_timeout(Some(PATIENCE))?;

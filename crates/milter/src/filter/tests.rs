@@ -57,7 +57,7 @@ impl StandIn {
         filter_at(&self.url, text, Shared::new(IdentityKey::fixed(), None))
     }
 
-    /// Returns the heads of the requests whose path begins like this.
+    /// Returns the header of each request whose path starts with `path`.
     fn requests(&self, path: &str) -> Vec<String> {
         let of_path = |head: &&String| head.starts_with(&format!("POST {path}"));
         self.requests.lock().unwrap().iter().filter(of_path).cloned().collect()
