@@ -22,7 +22,7 @@ pub mod export;
 pub mod exporter;
 pub mod heads_table;
 pub mod judge;
-mod outage;
+mod outage_log;
 pub mod peer;
 pub mod publisher;
 pub mod receiver;

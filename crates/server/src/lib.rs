@@ -54,7 +54,7 @@ mod node_key;
 mod policy;
 mod pyzor;
 mod razor;
-mod refusals;
+mod refusal_counts;
 mod replays;
 mod resources;
 pub mod rights;

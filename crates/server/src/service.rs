@@ -24,7 +24,7 @@ use crate::last_claims::LastClaims;
 use crate::learning::Learning;
 use crate::limits::{Buckets, Rate};
 use crate::metrics::Metrics;
-use crate::refusals::Refusals;
+use crate::refusal_counts::Refusals;
 use crate::sources::Source;
 
 /// State shared by all listeners.

@@ -15,8 +15,6 @@ mod boilerplate;
 mod fold;
 mod lines;
 pub(crate) mod quotes;
-#[cfg(test)]
-mod quoting;
 mod roles;
 mod rule;
 mod words;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bruit_engine::exchange::Chain;
 
-use super::outage::Outage;
+use super::outage_log::Outage;
 use crate::describe;
 use crate::shelf::{Reader, Shelf};
 use crate::transport::{ARCHIVED_BYTES_MAX, TransportError};

@@ -24,7 +24,7 @@ use bruit_engine::{Outcome, Refusal};
 
 use super::charges::Charges;
 use super::judge::{Drift, Frontiers, Known, Want, accept, drifts, has_lost_segments, is_early, offered, wanted};
-use super::outage::Outage;
+use super::outage_log::Outage;
 use super::peer::Trouble;
 use super::{Moment, next_incarnation};
 use crate::describe;

@@ -10,6 +10,9 @@ use std::sync::LazyLock;
 
 use super::fold;
 
+#[cfg(test)]
+mod tests;
+
 /// Maximum number of lines of an attribution.
 pub(super) const ATTRIBUTION_LINES_MAX: usize = 3;
 /// Maximum number of bytes of an attribution.

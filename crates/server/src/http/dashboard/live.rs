@@ -1,7 +1,7 @@
 //! Live updates: one stream of server-sent events for all views.
 //!
-//! Once a second, the figures are computed for all viewers together, and only while a page is open. A viewer costs one
-//! connection and one place in [`STREAMS_MAX`].
+//! Once a second, the history recorder (`history/recorder.rs`) has the figures computed for all viewers together, but only
+//! while a page is open. A viewer costs one connection and one place in [`STREAMS_MAX`].
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

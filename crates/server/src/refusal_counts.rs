@@ -1,5 +1,5 @@
-//! Refusals by the clearinghouse. The client receives them in its reply. They are also counted, and some are shown to
-//! the operator.
+//! Counts of the clearinghouse's refusals, and those that operators need to see. The sentences that clients receive are
+//! in the engine ([`Refusal`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
