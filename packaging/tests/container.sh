@@ -12,7 +12,8 @@ export BUILDAH_ISOLATION=chroot STORAGE_DRIVER=vfs
 say() { echo "--- $*"; }
 fail() { echo "FAILED: $*" >&2; exit 1; }
 
-# Without a container runtime, the container shares the network of its host: this one, in which nothing else listens.
+# With chroot isolation, the container shares the network of its host. Here, the host is a separate network namespace,
+# in which nothing else listens.
 if [ "${IN_NETWORK:-}" != yes ]; then
     IN_NETWORK=yes exec unshare --net sh -eu "$0" "$@"
 fi

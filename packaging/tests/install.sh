@@ -11,8 +11,9 @@ say() { echo "--- $*"; }
 fail() { echo "FAILED: $*" >&2; exit 1; }
 inside() { chroot "$system" env HOME=/tmp PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive "$@"; }
 
-# Becomes a command inside, run as the service's user and, as in the unit's sandbox, without privileges and with nothing
-# writable but the state directory. What needs systemd as the first process is not imitated.
+# Replaces the shell with a command in the minimal system. As in the unit's sandbox, the command runs as the service's
+# user, without privileges, and can write only to the state directory. Restrictions that need systemd as the first
+# process are left out.
 as_service() {
     exec unshare --mount sh -euc '
         mount --bind "$0" "$0"
@@ -23,7 +24,7 @@ as_service() {
 }
 
 start() {
-    # What the unit starts, with its state directory.
+    # The command line of the unit, with its state directory.
     words=$(sed -n 's|^ExecStart=||p' "$system/lib/systemd/system/bruit.service" | sed 's|%S|/var/lib|')
     # shellcheck disable=SC2086
     as_service $words > "$system/log" 2>&1 &
@@ -41,7 +42,7 @@ stop() {
     wait "$server" || fail "the server stopped with an error: $(cat "$system/log")"
 }
 
-# All of it happens in a network of its own, in which nothing else listens.
+# Everything below runs in a separate network namespace, in which nothing else listens.
 if [ "${IN_NETWORK:-}" != yes ]; then
     rm -rf "$system"
     say "make a minimal system"
