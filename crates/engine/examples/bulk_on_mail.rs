@@ -34,7 +34,7 @@ use rand::{RngExt as _, SeedableRng as _};
 
 const SEED: u64 = 2006;
 const THRESHOLD: u32 = 20;
-/// Number of signatures to look up that were never counted. It is large because false positives are rare.
+/// Number of never-counted signatures to look up. It is large because false positives are rare.
 const STRANGERS: u64 = 2_000_000;
 /// Maximum number of deliveries of a signature per day that are counted one by one. A single report counts the rest.
 const SINGLE_DELIVERIES: u32 = 30;

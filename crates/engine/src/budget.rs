@@ -16,7 +16,7 @@ use crate::whitelist::SIGNATURES_MAX;
 pub const BUDGET_DEFAULT: u64 = 256 << 20;
 /// Minimum memory, for a test server or a small site.
 pub const BUDGET_MIN: u64 = 8 << 20;
-/// Maximum memory. With more, ticks could not clear a generation within one day.
+/// Maximum memory. With more memory, ticks could not clear a generation within one day.
 pub const BUDGET_MAX: u64 = 32 << 30;
 
 /// Maximum share of unreported signatures that a check may find listed, over the whole window.
@@ -30,7 +30,7 @@ pub const CLAIM_COUNT_RATE: f64 = 0.2;
 
 /// Maximum error rate of a book, as a multiple of the planned one. Above the planned rate, only anchors and peers may
 /// add signatures. At the maximum rate, no new signature is accepted until the next generation begins. The factor is
-/// well below ten because a segment of another server is accepted as a whole.
+/// well below ten because a segment of another server is accepted as a whole and can take a book beyond the maximum.
 pub const STRETCH: f64 = 5.0;
 /// Maximum error rate of counts. Once this share of signatures has a wrong count, no new signature is counted.
 pub const COUNT_RATE_MAX: f64 = 0.5;

@@ -1,8 +1,8 @@
 //! The bulk book, as in DCC: the number of recipients of each message within the window.
 //!
-//! A report contains a number of recipients (*targets*), and the answer contains the totals before and after it. Counts
-//! are approximate (`bruit_filters::ring::CountsRing`): never too low, rarely too high. A total that has reached
-//! [`MANY`] stays there as long as the generations that contributed to it are live.
+//! A report contains a number of recipients (*targets*), and the answer contains the totals before and after the
+//! report. Counts are approximate (`bruit_filters::ring::CountsRing`): never too low, rarely too high. A total that has
+//! reached [`MANY`] stays there as long as the generations that contributed to it are live.
 
 use std::collections::BTreeMap;
 
@@ -23,12 +23,12 @@ pub(crate) const RECIPIENTS: &str = "counts of recipients";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BulkBook {
     pub(crate) counts: CountsRing,
-    /// Recipients counted by all other nodes of the cluster together, if there are any.
+    /// Recipients counted by all other nodes of the cluster, in one ring; `None` if there are no other nodes.
     pub(crate) nodes: Option<CountsRing>,
-    /// The ring that will replace the one of other nodes, built again while a server is forgotten.
+    /// The ring that will replace `nodes`. It is built while a server is being forgotten.
     pub(crate) rebuilt: Option<CountsRing>,
-    /// Recipients that have a ring for their origin alone: those of peers, and of origins that counted before all nodes
-    /// shared a ring.
+    /// Recipients counted in a separate ring for each origin: those of peers, and of origins that counted before all
+    /// nodes shared a ring.
     pub(crate) others: BTreeMap<Origin, OriginCounts>,
 }
 
@@ -91,13 +91,13 @@ impl BulkBook {
         self.nodes.as_ref()
     }
 
-    /// Returns the ring of recipients that a server counted, if it has a ring of its own.
+    /// Returns the ring of recipients counted by a server, if that server has a ring of its own.
     #[must_use]
     pub fn recipients_of(&self, origin: &Origin) -> Option<&CountsRing> {
         self.others.get(origin).map(|counted| &counted.ring)
     }
 
-    /// Returns the ring that a node's recipients of a generation are counted in.
+    /// Returns the ring in which a node's recipients of a generation are counted.
     pub(crate) fn node_ring(&self, origin: &Origin, epoch: u64) -> Option<&CountsRing> {
         let own = self.others.get(origin).filter(|counted| counted.cap == MANY).map(|counted| &counted.ring);
         own.filter(|ring| holds(ring, epoch)).or(self.nodes.as_ref())
@@ -116,7 +116,7 @@ impl BulkBook {
         }
     }
 
-    /// Counts recipients of another node in the ring that is built again.
+    /// Counts recipients of another node in the ring that is being rebuilt.
     pub(crate) fn recount(&mut self, epoch: u64, fingerprint: &Fingerprint, amount: u32) {
         if let Some(ring) = &mut self.rebuilt {
             // Ignore errors: the generation may have ended meanwhile.
@@ -124,12 +124,12 @@ impl BulkBook {
         }
     }
 
-    /// Starts to build the ring of other nodes' recipients again.
+    /// Starts to rebuild the ring of other nodes' recipients.
     pub(crate) fn begin_recipients(&mut self) {
         self.rebuilt = Some(empty_like(&self.counts));
     }
 
-    /// Puts the ring of other nodes' recipients in use that was built again.
+    /// Puts the rebuilt ring of other nodes' recipients into use.
     pub(crate) fn replace_recipients(&mut self) {
         if let Some(ring) = self.rebuilt.take() {
             self.nodes = Some(ring);
@@ -182,7 +182,8 @@ impl BulkBook {
         counted.unwrap_or(0)
     }
 
-    /// Starts a new ring for our own counts. Those of the origin `before`, which had another key, keep their ring.
+    /// Starts a new ring for our own counts. The counts of the origin `before`, which had another key, stay in the old
+    /// ring.
     pub(crate) fn begin_incarnation(&mut self, before: Origin) {
         let fresh = empty_like(&self.counts);
         let ring = std::mem::replace(&mut self.counts, fresh);

@@ -1,8 +1,8 @@
 //! The IDs of recent claims, so that a repeated request does not count again.
 //!
 //! A client that gets no answer cannot know whether its claim was made, and sends it again with the same ID. The IDs
-//! are part of the state, so they survive a restart. The table is bounded in number and in time; a claim that is
-//! repeated after its ID was dropped counts again.
+//! are part of the state, so they survive a restart. The number of IDs is bounded, and so is the time for which they
+//! are kept. A claim that is repeated after its ID was dropped counts again.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -16,7 +16,7 @@ use crate::time::Time;
 /// Maximum number of IDs. When the table is full, the oldest ID is dropped. A full table takes 3 MiB of memory.
 pub const CLAIM_IDS_MAX: usize = 32_768;
 
-/// Time for which an ID is remembered, in seconds: eight days, one more than a client's spool keeps a report.
+/// Time for which an ID is remembered, in seconds: eight days, one day longer than a client's spool keeps a report.
 pub const CLAIM_ID_SECONDS: u64 = 8 * Time::DAY;
 
 /// Encoded length of an ID with its time and totals.

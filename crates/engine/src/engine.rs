@@ -484,7 +484,7 @@ impl Engine {
         }
     }
 
-    /// Checks the bounds and the time of an event, and that entries for other servers can be kept.
+    /// Checks the bounds and the time of an event, and that the buffer has space for the entries that it exports.
     fn admit_form(&self, event: &Event) -> Result<(), Refusal> {
         if !event.is_within_bounds() {
             return Err(Refusal::OutOfBounds);

@@ -159,7 +159,7 @@ pub enum Event {
         /// Chain to fetch again.
         chain: Chain,
     },
-    /// Takes back everything that a server said, and refuses its segments from now on; or accepts them again.
+    /// Takes back everything that a server said, and refuses its segments from now on, or accepts its segments again.
     Forget {
         /// Time of the change, by the clock of the node where the operator made it.
         now: Time,
@@ -170,14 +170,14 @@ pub enum Event {
         /// True to forget the server, false to accept it again.
         is_forgotten: bool,
     },
-    /// A segment from our own logs, applied before, for the books that are built again without a forgotten server.
+    /// A segment that was applied before, read again from our own logs to rebuild the books without a forgotten server.
     Reread {
         /// Time of the event.
         now: Time,
         /// Segment that was read again.
         segment: Box<Received>,
     },
-    /// All logs of a stage of the rebuilding were read: puts the rings in use that are complete.
+    /// Ends a stage of the rebuild whose logs have all been read, and puts the completed rings into use.
     Rebuild {
         /// Time of the event.
         now: Time,

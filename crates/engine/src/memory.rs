@@ -1,5 +1,5 @@
-//! Allocation of a clearinghouse's memory, all of it at creation. If an allocation fails, the error names the
-//! structure.
+//! Allocation of a clearinghouse's memory. All of it is allocated at creation. If an allocation fails, the error names
+//! the structure.
 
 use std::collections::VecDeque;
 use std::fmt;

@@ -8,9 +8,10 @@
 //! 2. The signature of the whole text, the most specific evidence, decides for spam or ham.
 //! 3. The main content ([`Main`]) decides for spam: the text by a near replica, all files together, or the links.
 //! 4. Revoked or whitelisted main content makes the message ham.
-//! 5. Enough recipients make it bulk, unless its mailing list or a signature that counts its recipients is whitelisted.
-//! 6. Any other listed evidence makes it suspected. This may raise a score, but is never a reason to reject the
-//!    message.
+//! 5. Enough recipients make the message bulk, unless its mailing list or a signature that counts its recipients is
+//!    whitelisted.
+//! 6. Any other listed evidence makes the message suspected. This may raise a score, but is never a reason to reject
+//!    the message.
 //!
 //! A message is not spam merely because it resembles a reported text: two messages from one template resemble each
 //! other, too. The near replica must be close ([`Stored::is_close`](bruit_signatures::bruit::Stored::is_close)). If
@@ -219,8 +220,8 @@ const fn coverage(evidence: &Evidence) -> u8 {
     }
 }
 
-/// Reduces the confidence of evidence that covers only part of the message. With half of the message covered, an eighth
-/// is lost.
+/// Reduces the confidence of evidence that covers only part of the message. With half of the message covered, the
+/// confidence falls by an eighth.
 const fn graded(confidence: u8, coverage: u8) -> u8 {
     (confidence as u32 * (300 + coverage as u32) / 400) as u8
 }

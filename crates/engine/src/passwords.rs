@@ -59,8 +59,8 @@ pub enum WeakPassword {
     Common,
     /// The password is on the operator's list, or a false positive.
     #[error(
-        "the password is on this site's list, or is among the few good passwords that are refused by mistake: \
-         choose another"
+        "the password is on this site's list of forbidden passwords, or is among the few good passwords that are \
+         refused by mistake: choose another"
     )]
     Listed,
 }

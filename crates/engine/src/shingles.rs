@@ -62,7 +62,7 @@ pub const AGREEMENT_MIN: u8 = SHINGLES as u8 / 2 + 1;
 
 /// Maximum number of shingles stored for a record: two sets, because two rspamd rules may write the same digest with
 /// different shingles. The table is sized for one set per text. If all texts had two sets, the oldest texts would lose
-/// theirs.
+/// their shingles.
 const STORED_MAX: usize = 2 * SHINGLES;
 
 /// Minimum number of records in an index. With fewer, votes cast by chance would fall on too few records.
@@ -195,7 +195,7 @@ impl Shingles {
 
     /// Adds `weight` to the record of a text and returns the new record. If the text is on another list, it moves to
     /// the list `flag`. Its old weight is then discarded, because weights on different lists are not comparable. If a
-    /// text is written again in a later epoch, but without its shingles, it is then found only by its digest.
+    /// text is written again in a later epoch, but without its shingles, it is found only by its digest.
     pub fn write(
         &mut self,
         digest: &Digest,
@@ -335,7 +335,7 @@ impl Shingles {
         Ok(Self { key, table, records, records_max, window, epochs, votes: Votes::new() })
     }
 
-    /// Stores a record under a number of the current epoch and returns the number.
+    /// Stores a record under a record number in the current epoch, and returns that number.
     fn place(&mut self, before: Option<u64>, record: ShingleRecord, features: Option<&[Feature; SHINGLES]>) -> u64 {
         let begun = self.epochs.back().map_or(0, |&(_, first)| first);
         if let Some(number) = before {
@@ -459,7 +459,7 @@ impl Shingles {
 }
 
 impl PartialEq for Shingles {
-    /// Returns true if both have the same state, and so the same behaviour in future.
+    /// Returns true if both indexes have the same state, and so will behave in the same way.
     fn eq(&self, other: &Self) -> bool {
         let records = |shingles: &Self| {
             let mut bytes = Vec::new();

@@ -9,13 +9,13 @@
 //! of flag 0, and the ring of claims counts only further reports and can be much smaller. (If a signature was
 //! reinstated, or listed by a report of another flag, its count of flag 0 is therefore too high by one.)
 //!
-//! Several nodes of one operator would lose reports this way: if two list the same signature, only one report would
+//! Nodes of one operator would lose reports this way: if two nodes list the same signature, only one report would
 //! count. So a node that exports claims to other nodes counts all of them, except in generations that already had
 //! listings when the export began.
 //!
 //! A revocation that proves wrong in its own generation is an exception, because a listing of that generation cannot
-//! outweigh it. The signature is *reinstated*: a small exact set holds it until the next generation begins, and it is
-//! listed there.
+//! outweigh it. The signature is *reinstated*: a small exact set contains it until the next generation begins, and it
+//! is then listed in that generation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -41,8 +41,8 @@ pub const REINSTATED_MAX: usize = 4_096;
 /// have flag 0.
 pub const FLAGS: u8 = 16;
 
-/// Size of the ring for the claims of other nodes, in multiples of our own. Nodes count every claim, also the one that
-/// lists a signature, so each listing of the cluster is in this ring.
+/// Size of the ring for the claims of other nodes, in multiples of our own. Nodes count every claim, including the one
+/// that lists a signature, so each listing of the cluster is in this ring.
 const NODE_CLAIMS_FACTOR: usize = 2;
 
 /// Listed and revoked signatures by generation, and counts of claims about them.
@@ -51,18 +51,18 @@ pub struct SpamBook {
     pub(crate) listed: StagedRing,
     pub(crate) revoked: MembershipRing,
     pub(crate) claims: CountsRing,
-    /// Claims counted by all other nodes of the cluster together, if there are any.
+    /// Claims counted by all other nodes of the cluster, in one ring; `None` if there are no other nodes.
     pub(crate) nodes: Option<CountsRing>,
-    /// Claims that have a ring for their origin alone, because they were counted before all nodes shared a ring.
+    /// Claims in a separate ring for each origin, because they were counted before all nodes shared a ring.
     pub(crate) others: BTreeMap<Origin, CountsRing>,
     pub(crate) reinstated: BTreeSet<Fingerprint>,
-    /// Rings that are built again while a server is forgotten.
+    /// Rings that are rebuilt while a server is being forgotten.
     rebuilt: RebuiltRings,
     /// First epoch in which the ring of claims counts all claims.
     pub(crate) all_counted_from: u64,
 }
 
-/// Rings that will replace those in use. Everything new is added to both.
+/// Rings that will replace the ones in use. New entries are added to both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct RebuiltRings {
     listed: Option<StagedRing>,
@@ -141,7 +141,7 @@ impl SpamBook {
         self.rebuilt.listed.iter_mut().for_each(|ring| ring.insert(fingerprint));
     }
 
-    /// Revokes a signature, effective at once. Rings that are built again are the caller's concern.
+    /// Revokes a signature, effective at once. The caller must update the rings that are being rebuilt.
     pub(crate) fn revoke(&mut self, fingerprint: &Fingerprint) {
         self.revoked.insert(fingerprint);
         self.reinstated.remove(fingerprint);
@@ -245,7 +245,7 @@ impl SpamBook {
         }
     }
 
-    /// Counts a claim of another node in the ring that is built again.
+    /// Counts a claim of another node in the ring that is being rebuilt.
     pub(crate) fn recount(&mut self, epoch: u64, claim: Claim, flag: u8, fingerprint: &Fingerprint) {
         if let Some(ring) = &mut self.rebuilt.claims {
             // Ignore errors: the generation may have ended meanwhile.
@@ -253,17 +253,17 @@ impl SpamBook {
         }
     }
 
-    /// Starts to build the ring of other nodes' claims again.
+    /// Starts to rebuild the ring of other nodes' claims.
     pub(crate) fn begin_claims(&mut self) {
         self.rebuilt.claims = Some(empty_ring(&self.claims, node_claim_lines(&self.claims)));
     }
 
-    /// Puts the ring of other nodes' claims in use that was built again.
+    /// Puts the rebuilt ring of other nodes' claims into use.
     pub(crate) fn replace_claims(&mut self) {
         self.nodes = self.rebuilt.claims.take();
     }
 
-    /// Starts to build listings and revocations again.
+    /// Starts to rebuild listings and revocations.
     pub(crate) fn begin_sets(&mut self) {
         let (key_id, epoch) = (self.claims.key_id(), self.epoch());
         let lines = |lines: u64| usize::try_from(lines).expect("a ring is in memory");
@@ -275,8 +275,8 @@ impl SpamBook {
         (self.rebuilt.listed, self.rebuilt.revoked) = (Some(listed), Some(revoked));
     }
 
-    /// Copies generations before `from` to the rings that are built again, in a range of lines. Returns true if these
-    /// were the last lines.
+    /// Copies a range of lines of the generations before `from` to the rings that are being rebuilt. Returns true if
+    /// these were the last lines.
     pub(crate) fn copy_older(&mut self, from: u64, lines: Range<usize>) -> bool {
         let end = self.listed.lines_per_stage().max(self.revoked.lines());
         if let (Some(listed), Some(revoked)) = (&mut self.rebuilt.listed, &mut self.rebuilt.revoked) {
@@ -295,7 +295,7 @@ impl SpamBook {
         age.is_some_and(|age| generations.contains(age))
     }
 
-    /// Adds signatures to the set of a book that is built again.
+    /// Adds signatures to a book's set that is being rebuilt.
     pub(crate) fn rejoin(&mut self, book: Book, epoch: u64, set: &[Fingerprint]) {
         // Ignore errors: the generation may have ended meanwhile.
         let _ = match book {
@@ -304,7 +304,7 @@ impl SpamBook {
         };
     }
 
-    /// Puts the listings and revocations in use that were built again.
+    /// Puts the rebuilt listings and revocations into use.
     pub(crate) fn replace_sets(&mut self) {
         if let (Some(listed), Some(revoked)) = (self.rebuilt.listed.take(), self.rebuilt.revoked.take()) {
             (self.listed, self.revoked) = (listed, revoked);
@@ -315,7 +315,7 @@ impl SpamBook {
         self.rebuilt = RebuiltRings::default();
     }
 
-    /// Discards the claims of other nodes in a generation of the ring that is built again.
+    /// Discards the claims of other nodes in a generation of the ring that is being rebuilt.
     pub(crate) fn clear_rebuilt_claims(&mut self, epoch: u64) {
         if let Some(ring) = &mut self.rebuilt.claims {
             let _ = ring.clear(epoch);
@@ -330,7 +330,8 @@ impl SpamBook {
         }
     }
 
-    /// Starts a new ring for our own counts. Those of the origin `before`, which had another key, keep their ring.
+    /// Starts a new ring for our own counts. The counts of the origin `before`, which had another key, stay in the old
+    /// ring.
     pub(crate) fn begin_incarnation(&mut self, before: Origin) {
         let fresh = empty_like(&self.claims);
         self.others.insert(before, std::mem::replace(&mut self.claims, fresh));
@@ -409,7 +410,7 @@ pub(crate) fn empty_like(ring: &CountsRing) -> CountsRing {
     empty_ring(ring, lines)
 }
 
-/// Returns an empty ring of `lines` lines that ages together with another.
+/// Returns an empty ring of `lines` lines that ages together with another ring.
 pub(crate) fn empty_ring(beside: &CountsRing, lines: usize) -> CountsRing {
     try_empty_ring(beside, lines).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -395,7 +395,8 @@ fn a_repair_discards_the_counts_of_all_nodes_in_that_generation_and_no_others() 
     assert_eq!(node.bulk().total(&fingerprint(1)), 157);
 }
 
-/// Snapshots of version 5 have a ring for each origin, and so has an origin whose key this server replaced.
+/// Snapshots of version 5 have a ring for each origin. An origin whose key this server replaced also has a ring of its
+/// own.
 #[test]
 fn a_generation_that_began_in_a_ring_of_its_own_stays_there() {
     let mut nodes = servers(2, CLUSTER);

@@ -99,7 +99,7 @@ impl Node {
         self.engine.apply(&event)
     }
 
-    /// Takes one step of building the books again. Returns false if there is nothing to do.
+    /// Takes one step of rebuilding the books. Returns false if there is nothing to do.
     fn step(&mut self) -> bool {
         if !self.engine.is_forgetting() {
             return false;
@@ -145,7 +145,7 @@ fn decoded(event: &Event) -> Event {
     Event::decode(&encoded).unwrap()
 }
 
-/// Delivers everything, also what follows from it.
+/// Delivers all segments, including those that are exported as a result.
 fn exchange(nodes: &mut [Node]) {
     for _ in 0..3 {
         for from in 0..nodes.len() {
@@ -171,7 +171,7 @@ fn fill(nodes: &mut [Node]) {
                 node.count(9, 500 + signature % 10);
             }
             if is_bad {
-                // It lists good mail, and revokes what others listed before.
+                // The bad node lists good mail, and revokes what others listed before.
                 node.claim(Claim::Report, 2_000 + turn);
                 if turn > 0 {
                     node.claim(Claim::Revoke, 10 * (turn - 1));
@@ -214,13 +214,14 @@ fn what_a_node_said_is_gone_everywhere_and_the_rest_is_as_if_it_had_never_been_t
     }
 }
 
-/// A node lists what another node's users report. So the listings of honest nodes can be the work of a forgotten one.
+/// A node lists what another node's users report. So the listings of honest nodes can be due to the claims of a
+/// forgotten one.
 #[test]
 fn listings_that_others_made_from_its_claims_alone_are_gone_too() {
     let mut nodes = cluster(&[0, 1, BAD]);
     nodes[2].claim(Claim::Report, 1);
     nodes[2].claim(Claim::Report, 2);
-    // It keeps its listings to itself.
+    // Deliver only its votes: the bad node keeps its listings to itself.
     for segment in nodes[2].seal().iter().filter(|segment| segment.chain.book == Book::Votes) {
         assert!(matches!(nodes[0].receive(segment), Outcome::Taken { .. }));
     }
@@ -301,7 +302,7 @@ fn what_arrives_meanwhile_is_kept_and_generations_may_end() {
     assert_eq!(nodes[0].knowledge(2_000).0, Kind::Unknown);
 }
 
-/// They are in no log.
+/// Listings made before the exchange began are in no log.
 #[test]
 fn listings_from_before_the_exchange_stay_in_generations_without_its_data() {
     let mut node = Node { engine: engine(), logs: BTreeMap::new() };
@@ -324,7 +325,7 @@ fn listings_from_before_the_exchange_stay_in_generations_without_its_data() {
     assert_eq!([1, 2].map(|signature| node.knowledge(signature).0), [Kind::Spam, Kind::Unknown]);
 }
 
-/// The ring that is built again replaces one that did not exist when the stage began.
+/// The rebuilt ring replaces one that did not exist when the stage began.
 #[test]
 fn the_first_counts_of_other_nodes_may_arrive_meanwhile() {
     let mut nodes = cluster(&[0, 1, BAD]);
@@ -361,7 +362,7 @@ fn a_snapshot_made_meanwhile_starts_again_from_the_beginning() {
     assert!(snapshot(&mut again.engine) == snapshot(&mut nodes[0].engine));
 }
 
-/// A node that was broken into can have others forgotten. To forget that node reverses it.
+/// An intruder on a node can make it forget other nodes. Forgetting the compromised node reverses that.
 #[test]
 fn what_a_forgotten_node_forgot_itself_is_accepted_again() {
     let mut nodes = cluster(&[0, 1, BAD]);
@@ -404,7 +405,7 @@ fn forgotten_servers_are_bounded() {
     assert_eq!(node.forget(FORGOTTEN_MAX as u8 + 1, true), refused(ExchangeRefusal::TooMany));
 }
 
-/// A server does not list a signature again that is listed already.
+/// A server does not list a signature that is already listed.
 #[test]
 fn listings_and_revocations_that_others_support_stay() {
     let mut nodes = cluster(&[0, 1, BAD]);

@@ -107,7 +107,7 @@ fn a_full_bulk_book_refuses_new_signatures_and_counts_the_known_ones() {
 }
 
 /// Counts without a record stop at fifteen once all records are used. If they continued without records of their own,
-/// all would rise to the highest of them.
+/// all of these counts would rise to the highest of them.
 #[test]
 fn counts_stop_at_fifteen_when_no_record_is_left() {
     let (mut engine, own) = (engine(), by(START, Standing::Own, 1));

@@ -44,8 +44,8 @@ pub struct Moment {
     pub uptime: Duration,
 }
 
-/// Returns the event that starts the incarnation after `own`. Its number is greater than those before, even if the
-/// clock is wrong.
+/// Returns the event that starts the incarnation after `own`. Its number is greater than all earlier numbers, even if
+/// the clock is wrong.
 #[must_use]
 pub(crate) fn next_incarnation(own: Origin, is_cluster: bool, now: Time) -> Event {
     let origin = Origin { incarnation: now.0.max(own.incarnation.saturating_add(1)), ..own };

@@ -109,7 +109,7 @@ pub enum ReplicaError {
     #[error("the server's realm has an old format version without support for exchange")]
     OldRealm,
     /// There are more chains than fit into the file.
-    #[error("the offer has more than {CHAINS_MAX} chains; name the servers to trust")]
+    #[error("the offer has more than {CHAINS_MAX} chains; give the public keys of the servers to trust")]
     TooManyChains,
 }
 

@@ -27,7 +27,7 @@ pub enum RereadError {
     #[error("failed to access a log in shelf/")]
     Shelf(#[from] io::Error),
     /// The journal could not store an event.
-    #[error("failed to record what was read")]
+    #[error("failed to write an event to the journal")]
     Submit(#[from] SubmitError),
 }
 

@@ -1,11 +1,10 @@
 //! The shelf: the logs that this server offers to others, the heads that describe them, and the readable part of each
 //! log.
 //!
-//! It has the logs of this server's own chains and of the other nodes' chains, byte for byte as their origins wrote
-//! them.
-//! This server signs new heads whenever a segment is sealed, and every [`HEARTBEAT`], so that peers can distinguish an
-//! idle server from a dead one. It signs two versions: all books for nodes of the cluster, and public books for
-//! everyone else. Heads of other servers are forwarded unchanged.
+//! It contains the logs of this server's own chains and of the other nodes' chains, byte for byte as their origins
+//! wrote them. This server signs new heads whenever a segment is sealed, and every [`HEARTBEAT`], so that peers can
+//! distinguish an idle server from a dead one. It signs two versions: all books for nodes of the cluster, and public
+//! books for everyone else. Heads of other servers are forwarded unchanged.
 //!
 //! | module | contents |
 //! |---|---|
@@ -186,8 +185,8 @@ impl Shelf {
         Ok(Self { logs: Box::new(logs), realm, epochs, key, state, changed: watch::Sender::new(0) })
     }
 
-    /// Creates a shelf whose logs cannot be read or written at the moment. It offers nothing until they can; the logs
-    /// are not changed.
+    /// Creates a shelf whose logs cannot be read or written at the moment. It offers nothing until the logs can be read
+    /// and written, and does not change them.
     #[must_use]
     pub fn closed(logs: impl Logs + 'static, key: NodeKey, engine: &Engine) -> Self {
         let (realm, epochs) = (engine.realm().id(), Epochs::of(engine.realm()));
@@ -267,7 +266,8 @@ impl Shelf {
     /// Stores a segment of another server for forwarding. If our log does not end where the segment begins, because a
     /// crash lost the part in between, the segment is not forwarded.
     ///
-    /// A log that already contains other bytes there is of another version of the origin's history, and is discarded.
+    /// A log that already contains other bytes at this offset belongs to another version of the origin's history, and
+    /// is discarded.
     ///
     /// # Errors
     /// [`ShelfError`]; other servers still have the segment.
@@ -392,7 +392,7 @@ impl Shelf {
         }
     }
 
-    /// Returns the log of a chain starting at `offset`, at most `bytes_max` bytes. Other than [`log`](Self::log), it
+    /// Returns the log of a chain starting at `offset`, at most `bytes_max` bytes. Unlike [`log`](Self::log), it
     /// includes segments of our own that are not released yet, and any bytes that a crash left behind.
     ///
     /// # Errors

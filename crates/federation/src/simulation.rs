@@ -1,11 +1,11 @@
-//! A network of servers in memory, generated from one seed: it runs the coordinator that ships under loss, duplication,
+//! A network of servers in memory, generated from one seed: it runs the production coordinator under loss, duplication,
 //! delay, partitions, crashes, lost and old disks, clocks that differ and jump, memory that grows, brokers that forget,
 //! lying peers, and nodes that are forgotten after a break-in.
 //!
 //! [`run`] lets two to six nodes of a cluster accept claims and recipients under all of these faults, linked directly,
-//! over a broker, or both. Then it heals the network and compares: every count with the exact sum, both sets, all frontiers,
-//! and the state that every link shows. Engine, coordinator, shelf, segments and heads are those of the server; clock, disk
-//! and network are replaced.
+//! over a broker, or both. Then it heals the network and checks every count against the exact sum. It also compares
+//! both sets, all frontiers, and the state that every link shows. Engine, coordinator, shelf, segments and heads are
+//! those of the server; clock, disk and network are replaced.
 //!
 //! | module | contents |
 //! |---|---|
@@ -60,7 +60,7 @@ pub struct Summary {
     pub forgotten_by_broker: u64,
     /// Number of chains of nodes whose copy was damaged.
     pub damaged: u64,
-    /// Number of nodes that an intruder used and the operator had forgotten.
+    /// Number of nodes that an intruder used and that the operator then forgot.
     pub nodes_forgotten: u64,
     /// Number of forked histories of lying peers.
     pub forks: u64,

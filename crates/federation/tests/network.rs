@@ -84,6 +84,6 @@ fn new_networks_agree_and_count_everything_once() {
         return;
     }
     let (first, began) = (RandomState::new().hash_one("seed") >> 16, Instant::now());
-    eprintln!("at most {FRESH_MAX} seeds from {first} on");
+    eprintln!("running at most {FRESH_MAX} networks, with seeds from {first} on");
     run_all((first..first + FRESH_MAX).take_while(|_| began.elapsed() < FRESH_TIME));
 }

@@ -87,7 +87,7 @@ proptest! {
         let mut engine = node(RECEIVER, NODES);
         let chains: Vec<_> = logs.iter().collect();
         for (which, at, count) in deliveries.iter().filter(|_| !chains.is_empty()) {
-            // Some of its segments, from anywhere: before the frontier, after a gap, or the next ones.
+            // Take some of its segments, from anywhere: before the frontier, after a gap, or the next ones.
             let (chain, log) = which.get(&chains);
             let first = at.index(log.len());
             give(&mut engine, **chain, &log[first..log.len().min(first + count)].concat(), &known(NODES));

@@ -116,7 +116,7 @@ fn a_crash_loses_nothing_and_a_lost_log_is_fetched_again() {
     }
 }
 
-/// They are on disk before they are released, and others do not have them yet.
+/// Our own segments are on disk before they are released, when other servers do not have them yet.
 #[test]
 fn our_own_segments_are_read_before_they_are_released() {
     let folder = tempfile::tempdir().unwrap();

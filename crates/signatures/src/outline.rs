@@ -1,5 +1,5 @@
 //! The composition of a message: its words, its files, and the piece that each signature covers. The verdict depends on
-//! it.
+//! this composition.
 //!
 //! A single part proves little about a message, because spam copies logos, footers and forms from good mail. So each
 //! signature states the [`Piece`] that it covers, and the [`Outline`] determines the main content of the message

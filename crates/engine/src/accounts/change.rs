@@ -156,7 +156,7 @@ impl AccountChange {
 }
 
 impl AccountUpdate {
-    /// Returns true if the update changes more than the enabled flag. By such an update, the operator vouches for the
+    /// Returns true if the update changes more than the enabled flag. With such an update, the operator vouches for the
     /// account.
     pub(super) const fn vouches(&self) -> bool {
         self.credential.is_some() || self.standing.is_some() || self.group.is_some()

@@ -1,7 +1,8 @@
 //! DCC: every packet ends with an MD5 of the padded password and the packet.
 //!
-//! Verification needs the password itself, so the password is stored unhashed. A client-ID has a current password and
-//! may have a next one. The server accepts both, so client and server need not switch at the same moment.
+//! Verification needs the password itself, so the password is stored unhashed. A client-ID has a current password and,
+//! while it is being changed, the next password. The server accepts both, so client and server need not switch at the
+//! same moment.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
-//! Pyzor: every request is signed with a hash of the request, its time, and a hash of the account's name and key.
+//! Pyzor: the signature of a request is a hash of the request, its time, and a hash of the account's name and key.
 //!
-//! The server stores that last hash. Anyone who has seen a request can replay it while its time is fresh, so the server
-//! has to detect replays.
+//! The server stores only the hash of the name and key. Anyone who has seen a request can replay it while its time is
+//! fresh, so the server has to detect replays.
 
 use std::fmt;
 

@@ -12,8 +12,8 @@ use crate::codec::{Malformed, Reader, put_count};
 use crate::time::Time;
 use crate::trust::{Standing, read_standing};
 
-/// Maximum number of accounts in all protocols together, which need about 20 MB. Razor lets anyone register, so the
-/// table needs a bound.
+/// Maximum number of accounts, counting all protocols. A full table takes about 20 MB. Razor lets anyone register, so
+/// the table needs a bound.
 pub const ACCOUNTS_MAX: usize = 65_536;
 
 /// Minimum length of an encoded account: the shortest name and the shortest credential.
@@ -76,7 +76,7 @@ impl Registration {
     }
 }
 
-/// Returns a keyed hash of an account's name. It is the account's group unless another is assigned.
+/// Returns a keyed hash of an account's name. This hash is the account's group unless another group is assigned.
 #[must_use]
 pub fn name_id(protocol: Protocol, name: &[u8], key: &FingerprintKey) -> u64 {
     key.fingerprint(&name_bytes(protocol, name)).high()

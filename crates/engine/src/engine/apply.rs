@@ -37,8 +37,8 @@ struct ClaimResult {
     is_counted: bool,
 }
 
-/// Admits only the site's own users, to changes that alter the effect of other reporters' claims. Otherwise anyone
-/// could make good mail look like listed spam, or hide spam as good mail.
+/// Checks that the reporter is one of the site's own users. Only they may alter the effect of other reporters' claims.
+/// Otherwise anyone could make good mail look like listed spam, or hide spam as good mail.
 pub(super) fn admit_own(by: &By) -> Result<(), Refusal> {
     if by.reporter.standing == Standing::Own { Ok(()) } else { Err(Refusal::NotOwn) }
 }
@@ -262,7 +262,7 @@ impl Engine {
     /// Revokes a signature. `entry` is its state in the book.
     fn revoke(&mut self, fingerprint: &Fingerprint, entry: &Entry, by: &By, made: ClaimSite) {
         self.spam.revoke(fingerprint);
-        // The renewal of a revocation by a forgotten server ends with that.
+        // A renewed revocation that only forgotten servers support does not enter the rebuilt set.
         self.join_shadow(Book::Revoked, self.spam.epoch(), &[*fingerprint]);
         if !entry.revoked.contains(0) {
             self.export_signature(Book::Revoked, fingerprint);

@@ -131,7 +131,7 @@ impl Engine {
     }
 
     /// Returns the evidence about the stored text that a message matches as a near replica. Of several matches, the one
-    /// that is most certainly spam is chosen, then the closest.
+    /// that is most certainly spam is chosen, and among equally certain ones the closest.
     pub fn check_text(&self, features: &Features, scratch: &mut CheckScratch) -> Evidence {
         let matches = self.replicas.check(features, &mut scratch.replicas);
         let known = matches.iter().filter_map(|found| {

@@ -423,7 +423,7 @@ impl Engine {
         }
     }
 
-    /// Returns true if the counts of a chain are in a ring of its origin alone.
+    /// Returns true if the counts of a chain are in a ring that only its origin uses.
     pub(super) fn is_separate(&self, chain: &Chain) -> bool {
         let ring = match chain.book {
             Book::Votes => self.spam.others.get(&chain.origin),

@@ -1,23 +1,25 @@
-//! Taking back what a server said, for example after a break-in.
+//! Removal of everything that a server listed, revoked and counted, for example after a break-in.
 //!
-//! Sets are joined by OR, and the counts of all nodes share a ring, so nothing can be taken out of them. The books are
-//! built again instead: without the forgotten server, from the logs of all others, in slices between which the server
-//! continues to work. Until a new ring is complete, the old one answers, and everything new is added to both.
+//! Sets are joined by OR, and the counts of all nodes share a ring, so the part of a single server cannot be removed.
+//! Instead, the books are rebuilt without the forgotten server, from the logs of all others. This happens in small
+//! slices, between which the server continues to work. Until a new ring is complete, checks use the old one, and new
+//! entries are added to both.
 //!
-//! 1. *Tainted*: the listings, revocations and claims of the forgotten server are read, to remember their signatures.
-//!    The nursery drops its evidence about the claimed ones, because votes do not record the node that accepted them.
+//! 1. *Tainted*: the listings, revocations and claims of the forgotten server are read, and their signatures are
+//!    remembered. The nursery drops its evidence about the claimed signatures, because votes do not record the node
+//!    that accepted them.
 //! 2. *Claims*: the claims of all other nodes are counted again, and their signatures are remembered as supported.
 //! 3. *Sets*: listings and revocations of all others, and our own, are joined again. Other nodes may have listed a
-//!    signature only because of the forgotten server's claims, so tainted signatures must also be supported. A server does
-//!    not list a signature that is already listed, so supported signatures stay in the generations of the claims
-//!    that support them. A report that did not list a signature only because the forgotten server had revoked it lists
-//!    it now. Then older generations are copied.
+//!    signature only because of the forgotten server's claims, so a tainted signature is joined only if it is
+//!    supported, too. A server does not list a signature that is already listed, so supported signatures stay in the
+//!    generations of the claims that support them. If a report did not list a signature only because the forgotten
+//!    server had revoked it, the signature is listed now. Finally, older generations are copied.
 //! 4. *Recipients*: the recipients of all other nodes are counted again.
 //!
-//! Listings and revocations are built again from the oldest generation to which the forgotten server contributed, and
-//! older generations are copied. The data comes in events
-//! ([`Event::Reread`]), so a journal gives the same state; no snapshot is made meanwhile, and a snapshot of an unfinished
-//! state starts from the beginning.
+//! Listings and revocations are rebuilt from the oldest generation to which the forgotten server contributed, and
+//! older generations are copied. The data arrives in events ([`Event::Reread`]), so a replayed journal produces the
+//! same state. The store makes no snapshot meanwhile. After a snapshot of an unfinished state, rebuilding starts again
+//! from the beginning.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +39,7 @@ use crate::trust::{Claim, Standing};
 /// Number of lanes of a ring. Remembered signatures are spread over all lanes, by generation.
 const LANES: u64 = LIVE_GENERATIONS + 1;
 
-/// The step of the rebuilding that is running.
+/// The current stage of the rebuild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Tainted,
@@ -47,26 +49,26 @@ enum Stage {
     Recipients,
 }
 
-/// Number of lines that are copied together.
+/// Number of lines that are copied in one step.
 const COPIED_LINES: usize = 1 << 14;
 
-/// The state of the rebuilding.
+/// The state of the rebuild.
 #[derive(Debug)]
 pub(super) struct Rebuild {
     stage: Stage,
-    /// Chains to read in this stage: the progress, and the number of segments to read.
+    /// Chains to read in this stage, each with its progress and the number of its last segment to read.
     chains: BTreeMap<Chain, (Frontier, u64)>,
-    /// First generation of the spam book to build again.
+    /// First generation of the spam book to rebuild.
     spam_from: Option<u64>,
     /// True if the recipients of other nodes are counted again.
     counts: bool,
     /// Number of lines of older generations that were copied.
     copied: usize,
-    /// Signatures on which the sets depend; `None` once these are complete.
+    /// Signatures that decide the contents of the sets; `None` once the sets are complete.
     remembered: Option<Remembered>,
 }
 
-/// Signatures claimed at forgotten servers, and at others.
+/// Signatures claimed at forgotten servers, and signatures claimed at other servers.
 #[derive(Debug)]
 struct Remembered {
     /// Signatures that the forgotten servers listed, revoked or claimed.
@@ -80,14 +82,14 @@ struct Remembered {
 pub struct Rereading {
     /// Chain to read.
     pub chain: Chain,
-    /// Progress in it.
+    /// Progress in the chain.
     pub from: Frontier,
-    /// Number of its segments to read.
+    /// Number of the last segment to read.
     pub until: u64,
 }
 
 impl Remembered {
-    /// Returns true if a set may contain a signature.
+    /// Returns true if a rebuilt set may contain a signature.
     fn admits(&self, claim: Claim, fingerprint: &Fingerprint) -> bool {
         !self.is_tainted(claim, fingerprint) || !self.supported.check(&claim_key(claim, 0, fingerprint)).is_empty()
     }
@@ -98,13 +100,13 @@ impl Remembered {
     }
 }
 
-/// Adds a signature to those of a generation.
+/// Adds a signature to the signatures remembered for a generation.
 fn remember(ring: &mut MembershipRing, claim: Claim, generation: u64, fingerprint: &Fingerprint) {
     // This cannot fail: all lanes of the ring are live.
     let _ = ring.insert_batch_at(generation % LANES, &[claim_key(claim, 0, fingerprint)]);
 }
 
-/// Returns the kind of claim that a set of a book stands for.
+/// Returns the kind of claim that the set of a book represents.
 const fn claim_of(book: Book) -> Claim {
     if matches!(book, Book::Revoked) { Claim::Revoke } else { Claim::Report }
 }
@@ -144,7 +146,7 @@ impl Engine {
         self.begin_rebuild();
     }
 
-    /// Starts building the books again without all servers whose data is not gone yet.
+    /// Starts to rebuild the books without the servers whose data is still to be removed.
     pub(super) fn begin_rebuild(&mut self) {
         self.drop_shadows();
         let keys: BTreeSet<[u8; 32]> = self.unfinished_keys();
@@ -171,7 +173,7 @@ impl Engine {
         }
     }
 
-    /// Starts again after a snapshot that was made before the data was gone.
+    /// Starts the rebuild again after a snapshot that was made before the data was gone.
     pub(super) fn resume_rebuild(&mut self) {
         if !self.unfinished_keys().is_empty() {
             self.begin_rebuild();
@@ -188,14 +190,14 @@ impl Engine {
         self.exchange.finish_forgetting();
     }
 
-    /// Returns the part of a log to read next, or `None` if the stage has read everything, or nothing is rebuilt.
+    /// Returns the part of a log to read next, or `None` if the stage has read everything or no rebuild is running.
     #[must_use]
     pub fn rereading(&self) -> Option<Rereading> {
         let (&chain, &(from, until)) = self.rebuild.as_ref()?.chains.iter().next()?;
         Some(Rereading { chain, from, until })
     }
 
-    /// Returns true while the data of a forgotten server is taken out of the books.
+    /// Returns true while the data of a forgotten server is being removed from the books.
     #[must_use]
     pub const fn is_forgetting(&self) -> bool {
         self.rebuild.is_some()
@@ -208,7 +210,7 @@ impl Engine {
         if is_missing { Ok(()) } else { Err(ExchangeRefusal::AlreadyTaken) }
     }
 
-    /// Applies a segment to the rings that are built again.
+    /// Applies a segment to the rings that are being rebuilt.
     pub(super) fn reread(&mut self, segment: &Received) -> Outcome {
         let Received { chain, sequence, previous, hash, bytes, encoding, payload } = segment;
         let progress = self.rebuild.as_mut().and_then(|rebuild| rebuild.chains.get_mut(chain));
@@ -276,7 +278,7 @@ impl Engine {
         }
     }
 
-    /// Remembers that a server other than the forgotten ones accepted claims.
+    /// Remembers a claim that was accepted by a server other than the forgotten ones.
     pub(super) fn note_support(&mut self, vote: &ClaimEntry, generation: u64) {
         let Some(remembered) = self.rebuild.as_mut().and_then(|rebuild| rebuild.remembered.as_mut()) else { return };
         for (fingerprint, _) in &vote.signatures {
@@ -285,7 +287,7 @@ impl Engine {
         self.rejoin_vote(vote, generation);
     }
 
-    /// Keeps what claims at another server support.
+    /// Adds the signatures that a claim at another server supports to the rebuilt sets.
     fn rejoin_vote(&mut self, vote: &ClaimEntry, generation: u64) {
         for (fingerprint, _) in &vote.signatures {
             if self.is_in_use(vote.claim, generation, fingerprint) || self.is_free(vote, fingerprint) {
@@ -294,9 +296,9 @@ impl Engine {
         }
     }
 
-    /// Returns true if the set in use contains a tainted signature in the generation of a claim that supports it. The
-    /// claim may have no listing of its own, because the forgotten server had already listed the signature, and a
-    /// listing may have been read before the claim that supports it.
+    /// Returns true if a signature is tainted, and the set in use contains it in the generation of a claim that
+    /// supports it. That claim may not have caused a listing, because the forgotten server had already listed the
+    /// signature. Or its listing may have been read before the claim.
     fn is_in_use(&self, claim: Claim, generation: u64, fingerprint: &Fingerprint) -> bool {
         let Some(remembered) = self.rebuild.as_ref().and_then(|rebuild| rebuild.remembered.as_ref()) else {
             return false;
@@ -304,8 +306,8 @@ impl Engine {
         remembered.is_tainted(claim, fingerprint) && self.spam.is_in_set(set_of(claim), generation, fingerprint)
     }
 
-    /// Returns true if a report would have listed a signature if a forgotten server had not revoked it. If the policy
-    /// demands several own reporters, the log does not show whether there were enough.
+    /// Returns true if a report would have listed a signature that a forgotten server had revoked. If the policy
+    /// requires several own reporters, returns false, because the log does not show whether there were enough.
     fn is_free(&self, vote: &ClaimEntry, fingerprint: &Fingerprint) -> bool {
         let Some(remembered) = self.rebuild.as_ref().and_then(|rebuild| rebuild.remembered.as_ref()) else {
             return false;
@@ -315,7 +317,7 @@ impl Engine {
         lists && !remembered.admits(Claim::Revoke, fingerprint)
     }
 
-    /// Joins a set with the rings that are built again, except for signatures that only forgotten servers support.
+    /// Adds a set to the rings that are being rebuilt, except for signatures that only forgotten servers support.
     pub(super) fn join_shadow(&mut self, book: Book, generation: u64, set: &[Fingerprint]) {
         let Some(remembered) = self.rebuild.as_ref().and_then(|rebuild| rebuild.remembered.as_ref()) else { return };
         let admitted: Vec<Fingerprint> =
@@ -378,7 +380,7 @@ impl Engine {
     fn begin_claims(&mut self) {
         self.begin_stage(Stage::Claims, |_, _, chain| chain.book == Book::Votes);
         self.spam.begin_claims();
-        // Our own claims that are not in a segment yet.
+        // Include our own claims that are not in a segment yet.
         for ((_, generation), entries) in self.exchange.waiting() {
             let Entries::Votes(votes) = entries else { continue };
             votes.iter().for_each(|vote| self.note_support(vote, generation));
@@ -401,7 +403,7 @@ impl Engine {
     }
 
     /// Copies the next lines of generations without data of the forgotten servers. Listings made before this server
-    /// exported any are in no log.
+    /// began to export are not in any log, so they can only be copied.
     fn copy_older(&mut self) {
         let Some(rebuild) = &mut self.rebuild else { return };
         let lines = rebuild.copied..rebuild.copied + COPIED_LINES;
@@ -425,8 +427,8 @@ impl Engine {
         }
     }
 
-    /// Stops reading chains that have expired, or that are fetched from other servers again: their segments reach the
-    /// rings that are built when they are received.
+    /// Stops reading chains that have expired, and chains that are being fetched again from other servers. When a
+    /// segment of the latter is received, it is also applied to the rings that are being rebuilt.
     pub(super) fn prune_rebuild(&mut self) {
         let Some(rebuild) = &mut self.rebuild else { return };
         let exchange = &self.exchange;
@@ -439,7 +441,8 @@ impl Engine {
         self.bulk.rebuilt = None;
     }
 
-    /// Returns true if a text event of another node may be applied: the forgetting of a third server, made there.
+    /// Applies another node's text event that forgets a server or accepts it again, if the change was made on that
+    /// node. Returns true if it was applied.
     pub(super) fn apply_forgetting(&mut self, chain: &Chain, text: &Event) -> bool {
         let Event::Forget { now, key, by, is_forgotten } = text else { return false };
         let is_valid = *by == chain.origin.key && self.admit_forget(*now, key, *is_forgotten).is_ok();

@@ -8,8 +8,8 @@
 //!   [`Capacities::limits`](crate::budget::Capacities::limits) no reporter may. So the error rate of a book never
 //!   reaches ten times the planned one.
 //! - **The group's daily share** of the capacity. The site's own users are one group, regardless of their networks. If
-//!   they use their full share every day, a generation fills up just as it ends. For own users' recipient counts there
-//!   is no daily share. Nobody else needs that capacity, so the book's limit is enough.
+//!   they use their full share every day, a generation fills up just as it ends. Own users' recipient counts have no
+//!   daily share: nobody else needs that capacity, so the book's limit is enough.
 
 use bruit_filters::Fingerprint;
 use bruit_filters::ring::{CountsRing, Needs};

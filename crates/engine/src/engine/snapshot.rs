@@ -31,8 +31,9 @@ use crate::trust::Policy;
 use crate::whitelist::Whitelist;
 
 const MAGIC: [u8; 8] = *b"BRUITENG";
-/// Current version. Version 7 added the IDs of claims. Version 6 added the rings that all other nodes share. Version 5 added a bit for templates to the
-/// records of texts. Version 4 added the registration of an account, in the byte of its enabled flag.
+/// Current version of the format. Version 7 added the IDs of claims. Version 6 added the rings that all other nodes
+/// share. Version 5 added a bit for templates to the records of texts. Version 4 added the registration of an account,
+/// in the byte of its enabled flag.
 const VERSION: u16 = 7;
 /// The last version without the IDs of claims.
 const VERSION_BEFORE_CLAIM_IDS: u16 = 6;
@@ -46,7 +47,7 @@ const VERSION_BEFORE_EXCHANGE: u16 = 1;
 
 /// Length of the fixed header: magic, version, realm, budget, time, and length of the small state.
 const START_BYTES: usize = 8 + 2 + 16 + 8 + 8 + 8;
-/// Encoded length of the line counts of the four books, which follow the header since version 3.
+/// Encoded length of the line counts of the four books, which follow the header in version 3 and later.
 const SIZES_BYTES: usize = 4 * 8;
 
 /// Length of a line, the unit in which large structures are written.
@@ -169,7 +170,7 @@ impl Engine {
         self.begin_lines();
     }
 
-    /// Appends the first bytes of a snapshot: all small structures. This takes some time, during which checks may run.
+    /// Appends the first bytes of a snapshot: all small structures. This takes some time, but checks can run meanwhile.
     /// [`begin_lines`](Self::begin_lines) must be called before the next event.
     pub fn snapshot_start(&self, out: &mut Vec<u8>) {
         out.extend(MAGIC);
@@ -434,7 +435,7 @@ impl Engine {
     }
 }
 
-/// The rings of other servers that follow.
+/// The rings of other servers that follow in the snapshot.
 #[derive(Default)]
 struct OtherRings {
     node_claims: bool,
@@ -454,7 +455,7 @@ fn has_ring(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
     }
 }
 
-/// Restores a ring of `lines` lines that ages together with another.
+/// Restores a ring of `lines` lines that ages together with another ring.
 fn restore_ring(
     beside: &CountsRing,
     lines: usize,

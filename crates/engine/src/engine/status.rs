@@ -52,7 +52,7 @@ pub struct RingStatus {
     /// grew, this is more than the number of signatures in the generation.
     pub fullest: u64,
     /// For rings of counts: number of counts above fifteen in the current generation, and the maximum number of them.
-    /// If it is exceeded, all such counts become too high.
+    /// If the maximum is exceeded, all such counts become too high.
     pub records: Option<(usize, usize)>,
     /// Expected error rate over the window: false positives, or the maximum share of wrong counts.
     pub error_rate: f64,

@@ -1,7 +1,7 @@
 //! Encoding of entries: those pending export, and those in the payload of a segment.
 //!
-//! The order of sets (listed, revoked, bulk) has no meaning. They are sorted in a segment, and a signature then takes
-//! five to seven bytes. Entries that are counted keep their order. `docs/design/segments.md` specifies the
+//! The order of a set (listed, revoked, bulk) has no meaning. Sets are sorted in a segment, so that a signature takes
+//! only five to seven bytes. Entries that are counted keep their order. `docs/design/segments.md` specifies the
 //! encoding.
 
 use std::cmp::Reverse;

@@ -37,7 +37,8 @@ impl Exchange {
         self.forgotten.get(key).is_some_and(|record| record.is_forgotten)
     }
 
-    /// Returns true if a change made at `at` is newer than what is recorded, and there is room for a record.
+    /// Returns true if a change made at `at` is newer than the recorded one or, if there is none, there is room for a
+    /// record.
     pub(crate) fn may_forget(&self, key: &[u8; 32], at: Time) -> bool {
         match self.forgotten.get(key) {
             Some(record) => record.at < at,
@@ -45,7 +46,8 @@ impl Exchange {
         }
     }
 
-    /// Records that a server was forgotten. What it said about other servers itself is void.
+    /// Records that a server was forgotten. Other servers that were forgotten by a command on this server are accepted
+    /// again.
     pub(crate) fn record_forgotten(&mut self, key: [u8; 32], at: Time, by: [u8; 32]) {
         self.forgotten.insert(key, Forgotten { at, by, is_forgotten: true, is_done: false });
         for record in self.forgotten.values_mut().filter(|record| record.by == key) {
@@ -58,8 +60,8 @@ impl Exchange {
         self.forgotten.insert(key, Forgotten { at, by, is_forgotten: false, is_done: true });
     }
 
-    /// Records that the data of all forgotten servers is gone, and drops the frontiers of their chains. Those of texts
-    /// are kept, because applying texts again would increase their weight.
+    /// Records that the data of all forgotten servers is gone, and drops the frontiers of their chains. The frontiers
+    /// of texts are kept, because applying texts again would increase their weight.
     pub(crate) fn finish_forgetting(&mut self) {
         let Self { forgotten, chains, .. } = self;
         let is_over = |key: &[u8; 32]| forgotten.get(key).is_some_and(|record| record.is_forgotten && !record.is_done);

@@ -85,7 +85,7 @@ pub enum ExchangeRefusal {
 }
 
 impl ExchangeRefusal {
-    /// Returns the name of the reason in counters. Reasons that no segment can have share a name.
+    /// Returns the name of the reason in counters. Reasons that cannot apply to a segment share one name.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {

@@ -92,8 +92,8 @@ fn text(engine: &Engine, features: &Features, claim: Claim, by: By, events: &mut
     Some(name)
 }
 
-/// Returns true if a revocation of the message also revokes the claimed text that it is close to. If the texts differ,
-/// the claimed text may be spam that copied parts of this good message. It is then not revoked if an own user's
+/// Returns true if a revocation of the message also revokes the claimed text that the message is close to. If the texts
+/// differ, the claimed text may be spam that copied parts of this good message. It is then not revoked if an own user's
 /// revocation teaches the good features, which distinguish the two.
 fn revokes_text(engine: &Engine, features: &Features, found: &FoundText, standing: Standing) -> bool {
     let teaches = standing == Standing::Own && engine.replicas().ensure_room_for_good().is_ok();

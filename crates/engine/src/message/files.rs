@@ -1,6 +1,6 @@
 //! Files as evidence.
 //!
-//! A file decides only if it is the payload of a message, which then has hardly any text, and no link. A report claims
+//! A file decides only if it is the payload of a message that has hardly any text and no link. A report claims
 //! files in one of three ways:
 //!
 //! - A single payload identifies the message. It is claimed by its own fingerprint.
@@ -43,8 +43,8 @@ pub(super) fn report_fingerprints(engine: &Engine, signatures: &[Signature], out
     files.into_iter().map(|file| fingerprint_of_carried(key, file)).chain(together).collect()
 }
 
-/// Returns the fingerprints that a revocation claims in addition to the signatures: of each file as carried, and of all
-/// files together, as far as there are claims about them.
+/// Returns the fingerprints that a revocation claims in addition to the signatures: those of each file as carried and
+/// of all files together, if there are claims about them.
 pub(super) fn revocation_fingerprints(engine: &Engine, signatures: &[Signature]) -> Vec<Fingerprint> {
     let key = engine.realm().key();
     let together = fingerprint_of_files(key, payloads(signatures));
@@ -53,8 +53,8 @@ pub(super) fn revocation_fingerprints(engine: &Engine, signatures: &[Signature])
     carried.chain([together]).filter(is_known).collect()
 }
 
-/// Adjusts the verdicts on the files of a message to claims about all files together, to claims about carried files,
-/// and to good mail with the same files.
+/// Adjusts the verdicts on the files of a message. Takes into account claims about all files together, claims about
+/// carried files, and good mail with the same files.
 pub(crate) fn adjust_verdicts(engine: &Engine, signed: &Signed, verdicts: &mut [Verdict]) {
     let key = engine.realm().key();
     let Signed { signatures, outline, .. } = signed;

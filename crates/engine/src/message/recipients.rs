@@ -1,10 +1,10 @@
 //! Recipients of a message: the signatures that count them, and the total of a message.
 //!
 //! Recipients are counted under [`Scheme::DccBody`] and [`Scheme::DccFuz1`], two checksums of the text that DCC clients
-//! send, too. So a message has the same total in all protocols that count under these. Checks by Pyzor and Razor
-//! clients, if they are counted at all, are counted under the signatures that these clients send. A request counts each
-//! signature once, and the total of a message is the total of one of its signatures, never a sum. So no recipient is
-//! counted twice.
+//! send, too. So a message has the same total in all protocols that count under these schemes. Checks by Pyzor and
+//! Razor clients, if they are counted at all, are counted under the signatures that these clients send. A request
+//! counts each signature once, and the total of a message is the total of one of its signatures, never a sum. So no
+//! recipient is counted twice.
 
 use bruit_filters::Fingerprint;
 use bruit_signatures::{Scheme, Signature, Signed};

@@ -1,7 +1,8 @@
 //! Features of good mail: the paper's second filter, applied to texts.
 //!
 //! A feature is good if it occurred in two different good messages or in one revoked message. There are two generations
-//! of filters. The current one learns; the previous one still counts, so that features are forgotten gradually.
+//! of filters. The current generation learns, and the features of the previous one are still good, so that features are
+//! forgotten gradually.
 
 use bruit_filters::bloom::{MembershipFilter, OneLineFilter};
 use bruit_filters::sizing::{Goal, Layout, MembershipPlan};

@@ -24,11 +24,11 @@ pub struct Text {
     pub(crate) name: CachedName,
 }
 
-/// The fingerprint of a text and the key that made it. A claim asks for it when it is made, admitted and applied.
+/// The fingerprint of a text and the key that made it. It is needed whenever a claim is made, admitted or applied.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CachedName(OnceLock<(KeyId, Fingerprint)>);
 
-/// The name follows from the text, so it does not take part in comparisons.
+/// The name is derived from the text, so comparisons ignore it.
 impl PartialEq for CachedName {
     fn eq(&self, _: &Self) -> bool {
         true

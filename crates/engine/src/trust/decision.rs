@@ -5,11 +5,11 @@
 //!
 //! - **Listing** a signature that is not revoked requires either enough own reporters and no revocation by an own
 //!   reporter, or evidence at [`Level::Block`].
-//! - **Listing a revoked signature** requires more. Own reporters list it if they are one more than usual and outnumber
-//!   the own reporters who revoke it. The usual number is enough if an own reporter, by reporting, withdraws the last
-//!   anchored revocation. Evidence lists it with a score of `block_score` plus `unrevoke_margin`, the usual number of
-//!   groups, and at least two more anchored groups that report than revoke. Only reports made after the revocation
-//!   count, because it overruled the earlier ones.
+//! - **Listing a revoked signature** requires more. Own reporters list it if there is one more of them than usual, and
+//!   they outnumber the own reporters who revoke it. The usual number is enough if an own reporter, by reporting,
+//!   withdraws the last anchored revocation. Evidence lists it with a score of `block_score` plus `unrevoke_margin` and
+//!   the usual number of groups, if at least two more anchored groups report than revoke. Only reports made after
+//!   the revocation count, because it overruled the earlier ones.
 //! - **Revoking** a listed signature requires one own reporter. Any other anchor revokes it, too, unless a trap
 //!   reported it. Any other reporter revokes it if the revocation reduces the evidence below [`Level::Block`]. Neither
 //!   can revoke it if own reporters keep it listed.
@@ -74,7 +74,7 @@ const fn own_reporters_hold(policy: &Policy, evidence: &VoteEvidence) -> bool {
 mod tests {
     use super::*;
 
-    /// Returns the least evidence that lists a signature again. Three anchors of almost no weight have revoked it.
+    /// Returns the least evidence that lists a signature again after three anchors of almost no weight have revoked it.
     fn enough() -> VoteEvidence {
         VoteEvidence { spam: 10.0, groups: 5, anchored_reports: 5, anchored_revokes: 3, ..VoteEvidence::default() }
     }

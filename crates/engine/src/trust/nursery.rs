@@ -1,10 +1,10 @@
 //! The nursery: a bounded exact table of recent claims.
 //!
 //! All memory is allocated at creation. An entry is charged to the group of its first claim. When a reporter of a
-//! higher class votes on it, it is charged to that reporter's group. A group that exceeds its share loses its own
-//! oldest entry. When the whole table is full, the oldest entry of the lowest tier is evicted, but never an entry of a
-//! higher tier than the new one. So strangers can evict only strangers' entries. Accounts without weight can also evict
-//! entries of accounts without weight. Only anchors can evict an entry that an anchor voted on.
+//! higher class votes on the entry, it is charged to that reporter's group instead. A group that exceeds its share
+//! loses its own oldest entry. When the whole table is full, the oldest entry of the lowest tier is evicted, but never
+//! an entry of a higher tier than the new one. So strangers can evict only strangers' entries. Accounts without weight
+//! can also evict entries of accounts without weight. Only anchors can evict an entry that an anchor voted on.
 
 use bruit_filters::{Fingerprint, OutOfMemory};
 use hashbrown::HashTable;
@@ -401,9 +401,9 @@ impl Nursery {
     }
 
     /// Reduces the number of entries charged to a group until one more fits in its share. The oldest entry is charged
-    /// to another group that voted on it and is below its own share. If there is no such group, it is removed. Without
-    /// this transfer, a group could remove signatures that others voted on: it would claim them first and then exceed
-    /// its share.
+    /// to another group that voted on it and is below its own share. If there is no such group, the entry is removed.
+    /// Without this transfer, a group could remove signatures that others voted on: it would claim them first and then
+    /// exceed its share.
     fn enforce_share(&mut self, policy: &Policy, group: u64, standing: Standing) {
         while self.groups.charged(group) >= policy.share(standing, self.entries_max()) {
             let oldest = self.groups.oldest(group).expect("a group over its share has an entry");

@@ -4,8 +4,8 @@
 //! synced, then the journal records that it is sealed, and only when that record is on disk may peers read it. A crash in
 //! between leaves a log that is too long, and the next segment overwrites its end.
 //!
-//! [`Exporter::next`] returns the requests of a step one after the other. Whoever drives the exporter carries each out
-//! and reports the result before it asks for the next one.
+//! [`Exporter::next`] returns the requests of a step one after the other. The driver of the exporter carries out each
+//! request and reports the result before it asks for the next one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -64,11 +64,11 @@ pub struct Surroundings<'a> {
     pub is_wanted: bool,
     /// True if segments of ours may be lost: see [`awaits_cluster`].
     pub awaits_cluster: bool,
-    /// The journal's sequence up to which events are on disk.
+    /// The journal's sequence number up to which events are on disk.
     pub durable: u64,
 }
 
-/// The next step of whoever drives an exporter.
+/// The next step for the driver of an exporter.
 #[derive(Debug)]
 pub enum ExportRequest {
     /// Check that logs can be written, and report the result with [`Exporter::checked`].
@@ -99,7 +99,7 @@ enum Task {
     Seals(Vec<Event>),
     Release,
     Tidy,
-    /// Everything before worked.
+    /// All tasks before this one succeeded.
     Well,
     GiveUp,
     Done,
@@ -157,13 +157,13 @@ pub fn awaits_cluster(links: impl IntoIterator<Item = (Option<Relation>, OwnChai
 }
 
 impl Exporter {
-    /// Returns the error, while the logs cannot be written.
+    /// Returns the error, as long as the logs cannot be written.
     #[must_use]
     pub fn log_error(&self) -> Option<&str> {
         self.failing.as_ref().map(|failing| failing.error.as_str())
     }
 
-    /// Returns the error, while the exporter fails for another reason.
+    /// Returns the error, as long as the exporter fails for another reason.
     #[must_use]
     pub fn other_error(&self) -> Option<&str> {
         self.stuck.as_deref()
@@ -185,7 +185,7 @@ impl Exporter {
         None
     }
 
-    /// Plans a step. After a failure, only the decision to give up is made until the next attempt.
+    /// Plans a step. After a failure, the steps until the next attempt only decide whether to give up.
     fn begin_step(&mut self, is_wanted: bool, moment: Moment) {
         let is_well = self.failing.is_none() && self.stuck.is_none();
         let is_due = is_well || self.tried.is_none_or(|tried| moment.uptime.saturating_sub(tried) >= RETRY);
@@ -337,8 +337,8 @@ impl Exporter {
         }
     }
 
-    /// Reports the outcomes of [`ExportRequest::Submit`], and the journal's sequence after these events; or the reason
-    /// why they were not stored.
+    /// Reports the outcomes of [`ExportRequest::Submit`], and the journal's sequence after these events, or the reason
+    /// why the events were not stored.
     pub fn submitted(&mut self, outcomes: Result<Vec<Outcome>, String>, sequence: u64) {
         if let (Some(Pending::Seals), Ok(_)) = (self.pending.take(), &outcomes) {
             self.unreleased = Some(sequence);
@@ -377,7 +377,7 @@ impl Exporter {
         self.skip_to_end();
     }
 
-    /// Leaves only the decision to give up for this step.
+    /// Skips the rest of this step, except for the decision whether to give up.
     fn skip_to_end(&mut self) {
         self.tasks.retain(|task| matches!(task, Task::GiveUp | Task::Done));
     }

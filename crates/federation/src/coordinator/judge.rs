@@ -37,7 +37,7 @@ pub trait Frontiers {
         false
     }
 
-    /// Returns true if all accepted entries are exported, false if only public books are, or none.
+    /// Returns true if all accepted entries are exported, false if only public books, or nothing at all, are exported.
     fn exports_all(&self) -> bool {
         false
     }
@@ -78,7 +78,7 @@ impl Frontiers for Engine {
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     servers: BTreeMap<[u8; 32], (PublicKey, Relation)>,
-    /// True if every server in an offer is known, as a peer.
+    /// True if every server in an offer counts as a known peer.
     is_open: bool,
 }
 
@@ -91,7 +91,8 @@ impl Known {
         Self { servers: servers.collect(), is_open: false }
     }
 
-    /// Returns a set that contains every server in an offer, as a peer: a replica needs only conclusions.
+    /// Returns a set in which every server in an offer counts as a known peer. This is for replicas, which need only
+    /// conclusions.
     #[must_use]
     pub fn anyone() -> Self {
         Self { is_open: true, ..Self::default() }
@@ -180,7 +181,7 @@ pub fn wanted(heads: &[Heads], frontiers: &impl Frontiers, known: &Known) -> Vec
     let newest: BTreeMap<Book, u64> = Book::ALL.into_iter().filter_map(|book| Some((book, newest(book)?))).collect();
     // Epochs of different books differ in length, so ages are compared as numbers of later generations.
     let age = |chain: &Chain| newest.get(&chain.book).map_or(0, |newest| newest - chain.generation);
-    // If two heads name the same chain, the longer end counts.
+    // If two heads name the same chain, use the later end.
     let turn = |chain: &Chain| match chain.book {
         Book::Votes | Book::Texts => (true, u64::MAX - age(chain)),
         Book::Listed | Book::Revoked | Book::Bulk | Book::Recipients => (false, age(chain)),

@@ -170,7 +170,7 @@ impl Evidence {
         self.listened.saturating_sub(self.sighting.map_or(Duration::ZERO, |sighting| sighting.seen))
     }
 
-    /// Returns the resulting state. The first problem hides those that may follow from it.
+    /// Returns the resulting state. The first problem found hides the problems that may result from it.
     #[must_use]
     pub fn state(&self) -> PeerState {
         match &self.trouble {
@@ -209,7 +209,7 @@ pub fn clock_bound(epochs: &Epochs) -> u64 {
     CLOCK_SECONDS.max(shortest / 20).min(shortest / 2).max(DELAY_SECONDS)
 }
 
-/// Returns the number of segments that we lack, according to another server's heads of all its incarnations.
+/// Returns the number of segments that we lack, according to the heads of all incarnations of another server.
 /// Generations that are not live on this server are included. Generations that are over by both servers' clocks are
 /// not.
 pub(crate) fn lag(

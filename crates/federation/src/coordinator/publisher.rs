@@ -1,8 +1,8 @@
-//! The publisher: decides what of the shelf to copy to a sink.
+//! The publisher: decides which parts of the shelf to copy to a sink.
 //!
 //! The log is authoritative. At the start and after every failure, the publisher queries the sink for the end of each
-//! chain, and publishes the rest again. [`Publisher::next`] returns the requests one after the other; whoever drives the
-//! publisher carries each out and reports the result with [`Publisher::answered`].
+//! chain, and publishes the rest of the chain again. [`Publisher::next`] returns the requests one after the other. The
+//! driver of the publisher carries out each request and reports the result with [`Publisher::answered`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -19,7 +19,7 @@ const RETRY_MIN: Duration = Duration::from_millis(250);
 /// See [`RETRY_MIN`].
 const RETRY_MAX: Duration = Duration::from_secs(10);
 
-/// The next step of whoever drives a publisher.
+/// The next step for the driver of a publisher.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PublishRequest {
     /// Remove all other chains from the sink.

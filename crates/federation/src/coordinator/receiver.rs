@@ -1,6 +1,6 @@
 //! The receiver of a source: what to ask of it, what to accept, repair and forward, when to ask again.
 //!
-//! [`Receiver::next`] returns the next request. Whoever drives the receiver carries it out, reports the result with
+//! [`Receiver::next`] returns the next request. The driver of the receiver carries it out, reports the result with
 //! [`offered`](Receiver::offered), [`fetched`](Receiver::fetched) or [`submitted`](Receiver::submitted), and asks for the
 //! next one. Answers are verified without access to the state; decisions read it briefly.
 //!
@@ -66,7 +66,7 @@ impl Retry {
     pub const REPLICA: Self = Self { min: Duration::from_secs(1), max: Duration::from_secs(60) };
 }
 
-/// The next step of whoever drives a receiver.
+/// The next step for the driver of a receiver.
 #[derive(Debug)]
 pub enum Request {
     /// Wait before the next request.
@@ -405,8 +405,8 @@ impl Receiver {
         self.tasks.push_front(Task::Follow(Progress { want, batches: batches(log, want.from.offset, received) }));
     }
 
-    /// Notes that a log has no valid segment. A lying origin is charged: its chain is requested again after a pause, and
-    /// the other chains do not wait for that.
+    /// Notes that a log has no valid segment. A lying origin is charged: its chain is requested again after a pause,
+    /// which does not delay the other chains.
     fn reject(&mut self, chain: &Chain, bytes: usize, rejected: ExchangeRefusal, moment: Moment) {
         self.status.count(&rejected);
         let mut reason = format!("a segment was refused: {rejected}");

@@ -1,11 +1,11 @@
-//! The rereader: what to read from our own shelf while the engine builds its books again without a forgotten server.
+//! The rereader: what to read from our own shelf while the engine rebuilds its books without a forgotten server.
 //!
-//! [`Rereader::next`] returns the next request. Whoever drives the rereader carries it out, and reports the result with
-//! [`read`](Rereader::read) or [`submitted`](Rereader::submitted). A request that failed is not reported; the next one
+//! [`Rereader::next`] returns the next request. The driver of the rereader carries it out, and reports the result with
+//! [`read`](Rereader::read) or [`submitted`](Rereader::submitted). A failed request is not reported. The next call then
 //! starts again.
 //!
 //! A crash loses nothing: the progress is part of the engine's state. A log that is missing or damaged is fetched from
-//! other servers; our own is replaced by a new incarnation, as after any loss of it.
+//! other servers. If it is one of our own, a new incarnation starts, as after any loss of our logs.
 
 use bruit_engine::event::Event;
 use bruit_engine::exchange::{Chain, ExchangeRefusal, Frontier, Relation};
@@ -17,10 +17,10 @@ use super::judge::{Known, Want, accept};
 use super::next_incarnation;
 use crate::keys::PublicKey;
 
-/// Number of bytes of a log that are read together. Checks run between any two of the segments in them.
+/// Number of bytes of a log that are read at once. Checks can run between any two segments in these bytes.
 pub const REREAD_BYTES: usize = 1 << 20;
 
-/// The next step of whoever drives a rereader.
+/// The next step for the driver of a rereader.
 #[derive(Debug)]
 pub enum RereadRequest {
     /// Nothing is being forgotten.

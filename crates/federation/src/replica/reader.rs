@@ -17,7 +17,7 @@ use bruit_filters::{Fingerprint, FingerprintKey};
 use super::format::{Chains, FRONT_BYTES, Fault, Front, SLOT_BYTES, slot_at};
 use super::{ReplicaError, Status};
 
-/// Number of attempts to read the fronts before they count as damaged: one may be half written.
+/// Number of attempts to read the fronts before they count as damaged, because one may be half written.
 const READ_ATTEMPTS: u32 = 3;
 
 /// The denominator of rates in the file.

@@ -1,7 +1,7 @@
 //! The logs of a shelf as files in a folder.
 //!
 //! A log is a file; its path names the chain. Own segments are written and synced before the journal records that they
-//! are sealed, so after a crash a log may be longer than the chain's frontier, and never shorter. Others' segments are
+//! are sealed, so after a crash a log may be longer than the chain's frontier, but never shorter. Others' segments are
 //! written without a sync: a log that lost its end is no longer forwarded, and nothing else depends on it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};

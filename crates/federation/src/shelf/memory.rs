@@ -25,7 +25,7 @@ impl MemoryLogs {
         self.lock().logs.clone()
     }
 
-    /// Returns a copy with contents of its own.
+    /// Returns an independent copy of the logs.
     #[must_use]
     pub fn copy(&self) -> Self {
         let Contents { logs, heads } = &*self.lock();

@@ -67,7 +67,7 @@ impl Broker {
         self.heads.values().cloned().collect()
     }
 
-    /// Loses a part, which `kind` selects: everything, all heads, the ends of all logs, or some pieces.
+    /// Loses the part that `kind` selects: everything, all heads, the ends of all logs, or some pieces.
     pub fn forget(&mut self, kind: u32) {
         match kind {
             0 => *self = Self::default(),

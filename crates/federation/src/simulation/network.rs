@@ -38,17 +38,17 @@ pub(super) const PEER_CAP: u32 = 7;
 
 /// Duration of the faulty phase, in milliseconds.
 const FAULTY_MS: std::ops::Range<u64> = 30_000..140_000;
-/// Maximum time for a healed network to agree: several of the longest delays between two attempts.
+/// Maximum time for a healed network to agree: several times the longest delay between two attempts.
 const HEALING_MS: u64 = 180_000;
-/// Time after agreement until all links have noticed it: the longest request and the longest delay before the next one.
-/// Only some runs wait for it.
+/// Time that all links need to notice the agreement: the longest request plus the longest delay before the next one.
+/// Only some runs wait that long.
 const NOTICE_MS: u64 = 60_000;
 
 /// Number of segments that a liar adds to its forked history at the end.
 const FORK_SEGMENTS: u32 = 4;
 
-/// The lengths of the epochs of the spam book and the bulk book, in seconds. Of the short ones, generations end during
-/// a run.
+/// The lengths of the epochs of the spam book and the bulk book, in seconds. With the short ones, generations end
+/// during a run.
 const EPOCHS: [(u64, u64); 4] = [(180, 60), (30, 15), (24, 8), (12, 6)];
 
 /// The transports between nodes.
@@ -58,7 +58,7 @@ enum Wiring {
     Direct,
     /// All nodes use a broker.
     Broker,
-    /// Both.
+    /// Both transports.
     Mixed,
 }
 
@@ -85,11 +85,11 @@ enum Action {
     Refresh(Place),
     /// A fault occurs.
     Break,
-    /// The operator takes back what the node with an intruder said.
+    /// The operator forgets the node that an intruder used.
     Forget,
     /// A crashed server restarts.
     Start(usize),
-    /// The partition ends, and the liar stops to withhold segments.
+    /// The partition ends, and the liar stops withholding segments.
     Join,
 }
 
@@ -111,7 +111,7 @@ pub(super) struct Network {
     /// A peer of all nodes. Its index follows those of the nodes.
     pub(super) liar: Option<Server>,
     kept: Vec<Vec<u8>>,
-    /// True if the liar only signs valid data: it floods, withholds segments and forks its history.
+    /// True if the liar signs only valid data. It still floods, withholds segments and forks its history.
     is_polite: bool,
     is_withholding: bool,
     broker: Broker,
@@ -288,7 +288,7 @@ impl Network {
         Err(format!("no agreement after {} seconds: {}", HEALING_MS / 1_000, truth::disagreement(self)))
     }
 
-    /// Lets a liar that forked its history reach the length of the first version, so that the fork shows.
+    /// Extends the history of a liar that forked it to the length of the first version, so that nodes notice the fork.
     fn lengthen_fork(&mut self) {
         let (number, now_ms) = (self.nodes.len(), self.now_ms);
         for _ in 0..if self.liar.is_some() && self.is_polite { FORK_SEGMENTS } else { 0 } {
@@ -303,8 +303,9 @@ impl Network {
         }
     }
 
-    /// Returns true if each node has the liar's present version of its history, if that was forked once at most: a chain
-    /// is fetched again at most every ten minutes. A lying peer that sends invalid data is asked less and less often.
+    /// Returns true if each node has the present version of the liar's history. This is checked only if the liar is
+    /// polite and forked its history once: a chain is fetched again at most every ten minutes, and a peer that sends
+    /// invalid data is asked less and less often.
     pub(super) fn has_repaired(&self) -> bool {
         let Some(liar) = self.liar.as_ref().filter(|_| self.is_polite && self.summary.forks == 1) else { return true };
         let ours = liar.engine.exchange().chains().filter(|(chain, _)| Some(chain.origin) == liar.origin());
@@ -360,7 +361,8 @@ impl Network {
         summary
     }
 
-    /// Returns the origins that ended with a disk, whose entries are counted by their logs.
+    /// Returns the origins that ended because their disk was lost or replaced. Their entries are counted from their
+    /// logs.
     pub(super) fn dead(&self) -> BTreeSet<Origin> {
         let replaced = self.nodes.iter().filter_map(|node| node.replaced.filter(|_| node.origin() != node.replaced));
         let forgotten = self.forgotten();

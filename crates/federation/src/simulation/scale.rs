@@ -1,10 +1,10 @@
 //! A cluster without faults, to measure the exchange: bytes, heads to verify, and the time until a report is known to all
 //! nodes.
 //!
-//! The servers are those of the other simulations: engine, coordinator, shelf, segments and heads are those that ship.
-//! Clock, disk and network are replaced: a disk syncs in no time, and a message takes [`NEAR_MS`] within a region and
-//! [`FAR_MS`] between two regions. Processing takes no time, so a figure that a real machine cannot reach shows as
-//! processor time of the simulation.
+//! The servers are those of the other simulations: engine, coordinator, shelf, segments and heads are the production
+//! code. Clock, disk and network are replaced: a disk syncs in no time, and a message takes [`NEAR_MS`] within a region
+//! and [`FAR_MS`] between two regions. Processing takes no time, so whether a real machine could reach a figure shows
+//! only in the processor time of the simulation.
 //!
 //! Each node has a history of [`DAYS`] days, because the length of heads depends on the number of live generations.
 
@@ -78,7 +78,8 @@ pub struct Settings {
     pub shape: Shape,
     /// Duration of the measurement in seconds.
     pub seconds: u64,
-    /// Reports per second and node, each with one signature that is new, and as many reports of recipients with three.
+    /// Number of reports per second and node, each with one new signature. There are as many reports of recipients,
+    /// each with three new signatures.
     pub rate: u64,
     /// Seed of times and signatures.
     pub seed: u64,
@@ -91,7 +92,7 @@ pub struct Figures {
     pub visible_ms: Vec<u64>,
     /// Number of reports that not all nodes had listed at the end.
     pub invisible: u64,
-    /// Milliseconds from the start until all nodes had each other's history, in whole seconds.
+    /// Milliseconds from the start until all nodes had each other's history, measured in steps of one second.
     pub settled_ms: u64,
     /// Number of claims and recipients' signatures reported.
     pub entries: u64,
@@ -113,7 +114,7 @@ pub struct Figures {
     pub verified: u64,
     /// Bytes of the heads of one node at the end.
     pub heads_length: u64,
-    /// Bytes of all segments that nodes signed during the measurement: what one copy of everything takes.
+    /// Bytes of all segments that nodes signed during the measurement: the size of one copy of all data.
     pub signed_bytes: u64,
 }
 
@@ -150,7 +151,7 @@ struct Waiter {
     seen: Vec<u8>,
 }
 
-/// A report whose way is followed.
+/// A report that is tracked until all nodes have listed its signature.
 struct Probe {
     signature: Fingerprint,
     reported_ms: u64,
@@ -506,7 +507,8 @@ impl Cluster {
             }
             (Query::Log { chain, offset }, _) => {
                 let log = self.broker.read(&chain, offset);
-                // Over NATS, each segment is a request of its own, and so is the one that finds no more.
+                // Over NATS, each segment needs a separate request, and one more request finds that there are no more
+                // segments.
                 let more_ms = 2 * self.delay(at) * count_segments(&log);
                 self.send_log(at, log, more_ms);
             }
@@ -583,7 +585,8 @@ impl Cluster {
         self.drive(at);
     }
 
-    /// Carries out what a node's publisher decides. The broker has it at once; readers wait for the delay of their link.
+    /// Carries out what a node's publisher decides. The broker has the data at once; readers wait for the delay of
+    /// their link.
     fn publish(&mut self, number: usize) {
         while let Some(mut publisher) = self.nodes[number].publisher.take() {
             let request = publisher.next(&self.nodes[number].shelf);

@@ -35,7 +35,7 @@ pub(super) const START: Time = Time(1_700_000_011);
 /// Small sizes, but large enough that no two signatures of a run share all cells.
 const SIZES: BookSizes = BookSizes { spam_lines: 64, revoked_lines: 64, claim_lines: 256, bulk_lines: 256 };
 
-/// Number of requests of the rereader that a step carries out, so that a server may crash in between.
+/// Maximum number of the rereader's requests that one step carries out. A server can crash between two steps.
 const REREAD_STEPS: usize = 12;
 
 /// An acknowledged event.
@@ -92,7 +92,7 @@ pub(super) struct Server {
     is_cluster: bool,
     journal: Vec<Record>,
     synced: usize,
-    /// Number of events that began the present disk.
+    /// Number of events written when the current disk was set up.
     founded: usize,
     /// Number of events whose facts are counted by the logs of an earlier incarnation instead.
     counted_by_log: usize,
@@ -301,8 +301,8 @@ impl Server {
         self.journal[..self.synced].iter().skip(self.facts_from()).filter_map(|record| record.fact.as_ref())
     }
 
-    /// Returns the number of events whose facts are counted by logs. A server whose old disk lacked nothing has continued
-    /// its incarnation.
+    /// Returns the number of events whose facts the logs of an earlier incarnation already count. It is 0 if the
+    /// restored copy was complete, because the server then continues its incarnation.
     fn facts_from(&self) -> usize {
         if self.origin() == self.replaced { 0 } else { self.counted_by_log }
     }
@@ -416,7 +416,7 @@ impl Server {
         self.founded..=self.journal.len()
     }
 
-    /// Copies the disk, unless entries are queued, which would count twice.
+    /// Copies the disk, unless entries are queued, because these would count twice.
     pub(super) fn back_up(&mut self) {
         let is_quiet = self.engine.exchange().pending_bytes() == 0 && self.synced == self.journal.len();
         if let Some(origin) = self.origin().filter(|_| is_quiet) {
@@ -425,7 +425,7 @@ impl Server {
         }
     }
 
-    /// Replaces the disk by its copy.
+    /// Replaces the disk with its copy.
     pub(super) fn restore(&mut self) {
         let Some(backup) = self.backup.take() else { return };
         self.replaced = self.origin();

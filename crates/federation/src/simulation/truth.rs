@@ -161,7 +161,7 @@ fn compare_victims(node: &Server) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that nothing is left of what only the forgotten node claimed and counted.
+/// Checks that claims and counts made only by the forgotten node have left no trace.
 fn compare_forged(node: &Server) -> Result<(), String> {
     for forged in FORGED.map(signature) {
         let (verdict, total) = (node.engine.check(&forged, 0), node.engine.bulk().total(&forged));
@@ -189,9 +189,9 @@ fn compare_sets(network: &Network) -> Result<(), String> {
 
 /// Checks that what the members reported in the present generation, and did not revoke, is listed on all of them.
 ///
-/// The other listings are not compared if a node was forgotten: a member may keep what another listed because of the
-/// forgotten node's claims before it knew of the break-in, and drop an older listing whose claim arrived late. It may
-/// also keep the renewal of an earlier revocation by the forgotten node.
+/// The other listings are not compared if a node was forgotten. A member may keep what another member listed because of
+/// the forgotten node's claims, before it knew of the break-in. It may drop an older listing whose claim arrived late.
+/// It may also keep the renewal of an earlier revocation by the forgotten node.
 fn compare_reported(network: &Network) -> Result<(), String> {
     let is_reported = |node: &Server, of: &Fingerprint| {
         node.facts().any(|fact| {
@@ -203,7 +203,7 @@ fn compare_reported(network: &Network) -> Result<(), String> {
         node.facts()
             .any(|fact| matches!(fact, Fact::Claimed { claim: Claim::Revoke, fingerprint, .. } if fingerprint == of))
     };
-    // What the forgotten node revoked in an earlier generation may have been renewed by a member.
+    // A member may have renewed a revocation that the forgotten node made in an earlier generation.
     let is_renewed = |node: &Server, of: &Fingerprint| {
         node.facts().any(|fact| {
             matches!(fact, Fact::Claimed { generation, claim: Claim::Revoke, fingerprint, .. }

@@ -63,7 +63,7 @@ pub enum UrlError {
     #[error("{0:?} is not a valid URL; expected one such as https://bruit.example.org:8626")]
     Malformed(String),
     /// The URL is `http`, but a key is pinned or the host is not on a private network.
-    #[error("{0:?} is not encrypted, so the server cannot prove its key; use https")]
+    #[error("{0:?} does not use encryption, so the server cannot prove its key; use https")]
     NotEncrypted(String),
     /// TLS cannot be set up.
     #[error("failed to set up TLS")]

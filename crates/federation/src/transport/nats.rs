@@ -250,7 +250,7 @@ impl Source for NatsBroker {
         match self.read(chain, offset).await {
             Ok(log) if !log.is_empty() => Ok(log),
             Ok(_) => self.ask_or_look_up(chain, offset).await,
-            // Nodes may answer while the stream has no leader.
+            // Nodes can answer even while the stream has no leader.
             Err(error) => self.ask_or_look_up(chain, offset).await.map_err(|_| error),
         }
     }

@@ -1,9 +1,9 @@
 //! The paths of offers and logs, below a URL and in a directory that a web server serves.
 //!
 //! ```text
-//! offer                                                    a sequence of signed heads realm
-//! the founding file of a clearinghouse, with the secret key of its realm log/<origin's
-//! key>/<incarnation>/<book>/<generation>     the segments of a chain
+//! offer                                                 a sequence of signed heads
+//! realm                                                 the founding file, with the secret key of the realm
+//! log/<origin's key>/<incarnation>/<book>/<generation>  the segments of a chain
 //! ```
 
 use bruit_engine::exchange::{Book, Chain, Origin};

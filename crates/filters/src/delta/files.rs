@@ -1,5 +1,5 @@
-//! Deltas of filter files: between two files, with only a few blocks in memory at a time, and applied to a file, each
-//! step of an origin exactly once.
+//! Deltas of filter files. Computing a delta between two files keeps only a few blocks in memory at a time. Each step
+//! of an origin is applied to a file exactly once.
 
 use std::io::{Read, Write};
 

@@ -224,8 +224,8 @@ impl MembershipRing {
         self.merge_lines(other, 0..other.lines.len(), |_| true)
     }
 
-    /// Adds the keys of those generations of `other` whose epoch fulfils a condition, in a range of lines. Their keys are
-    /// found once all lines were merged.
+    /// Adds the keys in a range of lines of `other`, in the generations whose epoch fulfils a condition. The keys are
+    /// found once all lines have been merged.
     ///
     /// # Errors
     /// [`Mismatch`] if the rings differ in parameters or epoch; nothing is changed in that case.

@@ -49,7 +49,7 @@ pub(super) const fn any_of(tag: u16) -> u16 {
     tag & 7
 }
 
-/// Combines a line of cells and a tag to one number, which identifies a record within its lane.
+/// Combines a line of cells and a tag into one number, which identifies a record within its lane.
 pub(super) const fn place(line: u32, tag: u16) -> u64 {
     (line as u64) << 16 | tag as u64
 }

@@ -148,7 +148,7 @@ pub(crate) fn half_keys_by_fill(fill: f64, lines: usize) -> f64 {
 }
 
 /// Returns the probability that an absent key is found in any of several generations, from the mean number of half-keys
-/// per word of each. A key has one word in each of `lines_per_key` lines.
+/// per word of each generation. A key has one word in each of `lines_per_key` lines.
 pub(crate) fn window_rate(half_keys: &[f64], lines_per_key: u32) -> f64 {
     let covered: Vec<_> = half_keys.iter().map(|&half_keys| covered_by_load(half_keys)).collect();
     let distinct = distinct_positions();

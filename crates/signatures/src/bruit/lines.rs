@@ -153,7 +153,7 @@ fn mark_quotes(lines: &mut [Line<'_>]) -> Vec<usize> {
     let mut introductions = Vec::new();
     // The part in which the rest of the text is quoted without quote prefixes.
     let mut unmarked = None;
-    // Number of lines so far with words of the sender.
+    // Number of lines so far that contain the sender's words.
     let mut own = 0;
     let mut at = 0;
     while at < lines.len() {
@@ -426,7 +426,7 @@ fn armour_lines(lines: &[Line<'_>], end: &str, lines_max: usize) -> usize {
 }
 
 /// Returns the number of header lines of PGP's armour. `lines` begin directly below the line that begins the armour.
-/// Returns `None` if the header lines are more, or have more words, than those of known programs.
+/// Returns `None` if there are more header lines, or more words in them, than known programs write.
 fn armour_headers(lines: &[Line<'_>], names: &[&str]) -> Option<usize> {
     let is_header = |line: &&Line<'_>| names.iter().any(|name| starts(line, name));
     let headers = || lines.iter().take_while(is_header).take(ARMOUR_HEADERS_MAX + 1);
@@ -435,16 +435,16 @@ fn armour_headers(lines: &[Line<'_>], names: &[&str]) -> Option<usize> {
     (count <= ARMOUR_HEADERS_MAX && words <= ARMOUR_HEADER_WORDS_MAX).then_some(count)
 }
 
-/// Returns true if a line is blank or has only characters of base64, with the padding behind or the sign of a checksum
-/// before them.
+/// Returns true if a line is blank or has only base64 characters, which may be followed by padding or preceded by the
+/// sign of a checksum.
 fn is_base64(text: &str) -> bool {
     let inner = text.strip_prefix('=').unwrap_or_else(|| text.trim_end_matches('='));
     text.len() <= ARMOUR_BYTES_MAX
         && inner.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
 }
 
-/// Returns true if lines of base64 have the lengths of armour. The last line is the checksum, which may be missing. All
-/// others but the last are equally long. Lines with one word each are not.
+/// Returns true if base64 lines have the lengths of armour. The last line may be the checksum. All other lines except
+/// the last of them are equally long, unlike lines of one word each.
 fn is_armour<'t>(lines: impl Iterator<Item = &'t str>) -> bool {
     let mut lengths: Vec<usize> = Vec::new();
     let mut has_checksum = false;

@@ -1,6 +1,6 @@
 //! What goes wrong: crashes, lost and old disks, partitions, clocks, memory, brokers, chains, liars and intruders.
 //!
-//! A further kind of fault is a variant of [`Fault`] and a function.
+//! To add a kind of fault, add a variant of [`Fault`] and a function.
 
 use bruit_engine::Outcome;
 use bruit_engine::event::Event;
@@ -40,7 +40,7 @@ enum Fault {
     Damage,
 }
 
-/// The faults, as often as they occur.
+/// The faults, each repeated in proportion to its frequency.
 const FAULTS: [Fault; 24] = [
     Fault::Crash,
     Fault::Crash,
@@ -91,7 +91,7 @@ impl Network {
             Fault::BreakIn => self.break_in(number),
             Fault::Damage => self.damage(number),
             Fault::Forgetful => {
-                // Over a broker alone, nothing else has the heads of an incarnation that ended with its disk.
+                // If nodes use only a broker, nothing else has the heads of an incarnation that ended with its disk.
                 let has_dead = self.wiring == Wiring::Broker && !self.lost.is_empty();
                 let kind = self.random.random_range(if has_dead { 2..4 } else { 0..4 });
                 self.has_lost_heads |= kind < 2;
@@ -115,7 +115,7 @@ impl Network {
         let Some(origin) = node.origin() else { return };
         // With a clock that went back, the next incarnation could have the number of this one.
         let is_later = node.clock(now).0 > origin.incarnation + 1;
-        // An old copy may lack the last copy of segments of a lost disk.
+        // Replacing a disk by an old copy may have removed the last copy of segments from a lost disk.
         let is_known = self.summary.disks_replaced == 0 && !(self.wiring == Wiring::Broker && self.has_lost_heads);
         if self.summary.disks_lost < DISKS_LOST_MAX && is_known && node.is_up && is_later {
             self.summary.disks_lost += 1;
@@ -125,8 +125,8 @@ impl Network {
         }
     }
 
-    /// Restarts a node on an old copy of its disk, if every other node has later segments of it: it may seal as soon as
-    /// it has reached one of them, and a broker may have lost its heads.
+    /// Restarts a node on an old copy of its disk, if every other node has later segments of it. The restarted node may
+    /// seal as soon as it has reached one other node, and a broker may have lost its heads.
     fn restore(&mut self, number: usize) {
         let node = &self.nodes[number];
         let is_first = node.replaced.is_none() && node.is_up && self.wiring == Wiring::Direct && self.lost.is_empty();
@@ -171,7 +171,7 @@ impl Network {
         }
     }
 
-    /// Has the node with the intruder forgotten, by a command on one of the others.
+    /// Forgets the node that the intruder used, by a command on another node.
     pub(super) fn forget(&mut self) {
         let (Some(key), now) = (self.forgotten(), self.now()) else { return };
         let number = self.random.random_range(0..self.nodes.len());

@@ -1,4 +1,4 @@
-//! The messages between servers, and the broker. Nothing here decides: requests come from the coordinator.
+//! The messages between servers, and the broker. This module decides nothing: requests come from the coordinator.
 
 use bruit_engine::exchange::Chain;
 use rand::RngExt;

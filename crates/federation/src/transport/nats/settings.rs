@@ -37,8 +37,8 @@ pub struct NatsSettings {
     pub replicas: u8,
     /// Time for which the broker keeps a segment. Nodes that were away for longer ask other nodes.
     pub max_age: Duration,
-    /// Maximum number of bytes of segments that the broker keeps, and separately of snapshots. The oldest segments are
-    /// removed first.
+    /// Maximum number of bytes of segments that the broker keeps. The same limit applies separately to snapshots. The
+    /// oldest segments are removed first.
     pub max_bytes: u64,
 }
 

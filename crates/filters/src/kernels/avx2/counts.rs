@@ -1,9 +1,9 @@
 //! Update, count and merge of one-line counts.
 //!
 //! A line occupies two registers of four words each, with one row per word. Each word is shifted so that the key's cell
-//! is in the lowest bits. Once the minimum of all eight is known, `max(cell, minimum + 1) - cell` is shifted back and
-//! added. If an entry has the key's tag, the same store updates its count, so that a hot line is not read again while a
-//! store to it is pending.
+//! is in the lowest bits. Once the minimum of all eight cells is known, `max(cell, minimum + 1) - cell` is shifted back
+//! and added. If an entry has the key's tag, the same store updates its count, so that a hot line is not read again
+//! while a store to it is pending.
 
 use std::arch::x86_64::*;
 use std::hint::select_unpredictable;
