@@ -5,7 +5,8 @@
 //! what a milter answers. It neither rebuilds messages nor decides anything.
 //!
 //! There is no specification besides libmilter, so decoding follows what Postfix 3.7 and Sendmail 8.17 were seen to
-//! send. An incomplete frame is waited for, an invalid frame is an error, and no frame allocates more than its bytes.
+//! send. The decoder waits for the rest of an incomplete frame. An invalid frame is an error. No frame causes an
+//! allocation of more memory than it has bytes.
 //!
 //! | module | contents |
 //! |---|---|

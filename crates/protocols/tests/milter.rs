@@ -109,7 +109,7 @@ fn decoded(bytes: &[u8], size: usize) -> Vec<String> {
 proptest! {
     #[test]
     fn any_bytes_are_decoded_alike_in_pieces_of_any_size(bytes in vec(any::<u8>(), 0..200), size in 1..50_usize) {
-        // Short lengths, so that frames are complete.
+        // Use short lengths, so that frames are complete.
         let framed: Vec<u8> = bytes.chunks(9).flat_map(|part| {
             let mut out = Vec::new();
             mta::write_command(&mut out, part[0], &[&part[1..]]);

@@ -1,4 +1,4 @@
-//! The reasons in answers. Each is one word in JSON; a word of a newer server is kept as it is.
+//! The reasons in answers. A reason is one word in JSON. An unknown word from a newer server is kept unchanged.
 
 use std::fmt;
 

@@ -43,7 +43,7 @@ pub enum Command<'a> {
     EndOfHeader,
     /// A piece of the body.
     Body(&'a [u8]),
-    /// The message is complete. The milter's verdict is due. May contain the last piece of the body.
+    /// The message is complete. The milter must answer with its verdict. May contain the last piece of the body.
     EndOfMessage(&'a [u8]),
     /// The message ends early, or the client starts again.
     Abort,

@@ -12,7 +12,7 @@ pub const RECEIVE_BYTES_MAX: usize = 64 * 1024;
 /// Buffer capacity kept between frames. The usual frames fit into it.
 pub const KEPT_BYTES_MAX: usize = 128 * 1024;
 
-/// Length of a frame's length.
+/// Length of the length field of a frame, in bytes.
 const LENGTH_BYTES: usize = 4;
 
 /// Reason why the input is not a command. Bytes after such input cannot be interpreted.

@@ -1,4 +1,4 @@
-//! Negotiation: the version, and what the milter may do and wants to see.
+//! Negotiation of the version, the changes that the milter may make, and the steps that it wants to see.
 
 use std::ops::{BitAnd, BitOr};
 
@@ -132,7 +132,7 @@ impl BitAnd for Steps {
 }
 
 impl Options {
-    /// Returns the options that a milter answers: `wanted`, as far as the MTA offers them.
+    /// Returns the options for the milter's answer: those of `wanted` that the MTA offers.
     ///
     /// Returns `None` if the MTA speaks no version from [`VERSION_MIN`] on.
     #[must_use]

@@ -45,7 +45,7 @@ pub enum Reply<'a> {
     DeleteRecipient(&'a [u8]),
     /// Hold the message, for this reason.
     Quarantine(&'a str),
-    /// The milter is still at work: restart the timer.
+    /// The milter is still working, so the MTA should restart its timer.
     Progress,
 }
 

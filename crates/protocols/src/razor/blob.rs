@@ -57,7 +57,7 @@ pub struct ReportedParts {
 /// A part of a reported mail.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportedPart {
-    /// The piece of the mail that the part is.
+    /// The kind of piece that this part of the mail is.
     pub piece: Piece,
     /// Signatures of the part.
     pub signatures: Vec<Signature>,

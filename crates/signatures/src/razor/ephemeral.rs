@@ -13,7 +13,7 @@ use super::text::{head, is_blank, is_false, tail};
 /// and the fifth.
 const PLACES: u8 = 6;
 
-/// Maximum total length of sections that are too short. If they are, the whole text is signed instead.
+/// If the total length of the two sections is at most this number of bytes, the whole text is signed instead.
 const SECTIONS_BYTES_MIN: usize = 128;
 
 /// Returns the e4 signature of `text`.

@@ -69,8 +69,7 @@ fn show(line: &str, out: &mut String) {
     }
 }
 
-/// Reverses each longest run that begins and ends with one of its own characters and contains no character of the other
-/// direction.
+/// Reverses every maximal run that begins and ends with an `is_own` character and contains no `is_other` character.
 fn turn_runs(chars: &mut [char], is_own: impl Fn(char) -> bool, is_other: impl Fn(char) -> bool) {
     let mut run: Option<(usize, usize)> = None;
     for at in 0..=chars.len() {

@@ -1,7 +1,7 @@
 //! Visibility of an element's text, by the few rules of CSS and HTML that senders use to hide text.
 //!
 //! This is not a style engine. A selector is a name, a class, an id, or a name with a class. More complex selectors are
-//! ignored, so in case of doubt, text is kept.
+//! ignored, so in case of doubt, text counts as visible.
 
 use std::collections::HashMap;
 
