@@ -19,7 +19,7 @@ pub const BUDGET_MIN: u64 = 8 << 20;
 /// Maximum memory. With more memory, ticks could not clear a generation within one day.
 pub const BUDGET_MAX: u64 = 32 << 30;
 
-/// Maximum share of unreported signatures that a check may find listed, over the whole window.
+/// Maximum share of unreported signatures that checks find listed by mistake, over the whole window.
 pub const SPAM_RATE: f64 = 1e-6;
 /// Maximum share of listed signatures that may be mistaken for revoked ones. Each such mistake misses spam.
 pub const REVOKED_RATE: f64 = 1e-4;
@@ -41,7 +41,7 @@ const LIVE: u32 = LIVE_GENERATIONS as u32;
 /// Upper bound on the average memory of an account, including its name and its place in a tree.
 const ACCOUNT_BYTES: u64 = 320;
 
-/// Maximum memory for a whitelisted signature. It is reached when the hash table has just doubled.
+/// Maximum memory for a whitelisted signature. This maximum is reached when the hash table has just doubled.
 const WHITELISTED_BYTES: u64 = 75;
 
 /// Length of a line of a ring in bytes.
@@ -162,12 +162,13 @@ impl Plan {
 }
 
 impl Plan {
-    /// Returns the maximum number of whitelisted signatures. They may use a quarter of the memory for lists.
+    /// Returns the maximum number of whitelisted signatures. Whitelisted signatures may use a quarter of the memory for
+    /// lists.
     pub(crate) fn whitelist_capacity(&self) -> u64 {
         (self.list_bytes / 4 / WHITELISTED_BYTES).min(SIGNATURES_MAX as u64)
     }
 
-    /// Returns the maximum number of accounts. They may use half of the memory for lists.
+    /// Returns the maximum number of accounts. Accounts may use half of the memory for lists.
     pub(crate) fn account_capacity(&self) -> u64 {
         (self.list_bytes / 2 / ACCOUNT_BYTES).min(ACCOUNTS_MAX as u64)
     }

@@ -136,7 +136,7 @@ impl BulkBook {
         }
     }
 
-    /// Creates the ring for the counts of other nodes, unless it exists. It is as large as our own.
+    /// Creates the ring for the counts of other nodes, unless it exists. The new ring is as large as our own.
     pub(crate) fn admit_nodes(&mut self) {
         self.nodes.get_or_insert_with(|| empty_like(&self.counts));
     }

@@ -614,7 +614,7 @@ impl Engine {
         }
     }
 
-    /// Admits a claim about a message if its ID is new and one of its claims is admitted.
+    /// Admits a claim about a message if its ID is new and at least one of its claims is admitted.
     fn admit_identified(&self, id: &Fingerprint, events: &[Event]) -> Result<(), Refusal> {
         if self.claim_ids.get(id).is_some() {
             return Err(Refusal::Repeated);
@@ -629,7 +629,8 @@ impl Engine {
         Err(refusal)
     }
 
-    /// Applies the events of a claim. Its ID is remembered if the claim had an effect; otherwise it may be repeated.
+    /// Applies the events of a claim. The ID is remembered only if the claim had an effect, so that a claim without
+    /// effect can be repeated.
     fn apply_identified(&mut self, id: Fingerprint, events: &[Event]) -> Outcome {
         let outcomes: Vec<_> = events.iter().map(|event| self.apply(event)).collect();
         let totals = ClaimTotals::of(events, &outcomes);

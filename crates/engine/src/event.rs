@@ -24,8 +24,8 @@ use crate::whitelist::WhitelistChange;
 /// Maximum number of signatures in one event. A message has only a few; a client that batches sends several events.
 pub const FINGERPRINTS_MAX: usize = 64;
 
-/// Maximum number of events in one [`Event::IdentifiedClaim`]. A request has at most 256 signatures, their files may
-/// have as many again, and a text and good features may be added: eleven events.
+/// Maximum number of events in one [`Event::IdentifiedClaim`]. A request has at most 256 signatures, and its files can
+/// add the same number of fingerprints. Together with a text and good features, these make at most eleven events.
 pub const IDENTIFIED_EVENTS_MAX: usize = 12;
 
 /// A change of the state of the clearinghouse.

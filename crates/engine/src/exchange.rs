@@ -36,14 +36,14 @@ pub use self::refusal::ExchangeRefusal;
 use crate::realm::Realm;
 use crate::trust::{Reporter, Standing};
 
-/// Maximum length of a segment's payload in bytes. With its header it fits in an event.
+/// Maximum length of a segment's payload in bytes. Together with its header, the payload fits in an event.
 pub const PAYLOAD_BYTES_MAX: usize = 48 << 10;
 
 /// Maximum number of other servers.
 pub const MEMBERS_MAX: usize = 64;
 
-/// Maximum number of origins of the cluster with rings of their own, each as large as the server's own: an origin whose
-/// key this server replaced, and the origins of nodes that counted before all nodes shared a ring.
+/// Maximum number of the cluster's origins that have separate rings, each as large as the server's own ring. These are
+/// an origin whose key this server replaced, and the origins of nodes that counted before all nodes shared a ring.
 pub const SEPARATE_ORIGINS_MAX: usize = 16;
 
 /// Maximum number of incarnations of one server that can be live at a time. A server that loses its disk more often has

@@ -1,8 +1,8 @@
 //! Ageing of a book's rings. They age together, one generation at a time. Expired lanes are cleared a few lines at a
 //! time.
 //!
-//! A ring has eight lanes, of which seven are live. When an epoch begins, lookups stop using the oldest lane. It is
-//! cleared in small steps during that epoch, so it is ready when the next one begins, and no step takes long. A
+//! A ring has eight lanes, of which seven are live. When an epoch begins, lookups stop using the oldest lane. This lane
+//! is cleared in small steps during that epoch, so it is ready when the next epoch begins, and no step takes long. A
 //! signature is found for six to seven epochs.
 
 use bruit_filters::ring::{CountsRing, MembershipRing, NotLive, StagedRing};

@@ -262,7 +262,8 @@ fn role_of_signature(scheme: Scheme, outline: Option<&Outline>) -> Role {
     }
 }
 
-/// Returns the role of a file. It decides if files are the main content of the message and all of them are listed.
+/// Returns the role of a file. The file decides if files are the main content of the message and all of them are
+/// listed.
 fn role_of_file(piece: Piece, file: &Evidence, all: &[Evidence], outline: Option<&Outline>) -> Role {
     let Some(outline) = outline else { return Role::Decides };
     let is_other = |one: &&Evidence| one.source == file.source && !std::ptr::eq(*one, file);

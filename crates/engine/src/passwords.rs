@@ -9,8 +9,8 @@
 //! [`ENDING_BYTES_MAX`] bytes). The false-positive rate of each lookup is 1 in 2,000.
 //!
 //! An operator can add a [`WordList`] of other words, such as names used at the site or passwords that leaked from it.
-//! It is the same kind of filter, so no word can be read from it. It is searched for the same two forms, and for the
-//! password as entered.
+//! A word list is the same kind of filter, so no word can be read from it. It is searched for the same two forms, and
+//! for the password as entered.
 //!
 //! ```
 //! use bruit_engine::passwords::{WeakPassword, judge};

@@ -105,7 +105,7 @@ impl Realm {
     pub const BULK_EPOCH_SECONDS: u64 = Time::DAY;
 
     /// Creates a realm. The caller must generate the key at random. New realms should have a narrow key, because
-    /// servers exchange fingerprints as 8 bytes. That is too short for fingerprints under a wide key.
+    /// servers exchange fingerprints as 8 bytes. Eight bytes are too few for fingerprints under a wide key.
     ///
     /// # Errors
     /// [`Malformed::OutOfRange`] for epochs or sizes beyond the bounds of this module.

@@ -5,8 +5,8 @@
 //! votes a report needs. Neither the text nor whole features are stored, only the text's fingerprint, which identifies
 //! it in the books.
 //!
-//! Features seen in two good messages, or in one revoked message, do not count. They are not stored, and those already
-//! stored no longer vote. This applies the paper's two filters to features.
+//! Features seen in two good messages, or in one revoked message, do not count. Such features are not stored, and those
+//! that are already stored no longer vote. This applies the paper's two filters to features.
 //!
 //! ```
 //! use bruit_engine::replicas::{Replicas, Scratch};
@@ -149,7 +149,7 @@ pub struct Scratch {
 
 impl Replicas {
     /// Creates an index for `reports` reports (at least [`REPORTS_MIN`]). It can learn the features of `good` messages,
-    /// good or revoked.
+    /// which may be good or revoked ones.
     ///
     /// # Panics
     /// If the memory cannot be allocated.
@@ -496,7 +496,7 @@ impl Replicas {
         for (quarter, candidates) in quarters.into_iter().enumerate() {
             let added = self.table.extend(owner, &candidates, STORED_MAX / QUARTERS);
             stored[quarter] = added.stored_total();
-            // Every feature tried so far was stored, refused, or already present. So the untried ones begin here or
+            // Every feature tried so far was stored, refused, or already present. So the untried features begin here or
             // slightly later. It does no harm to try a feature again.
             rest.extend(candidates.into_iter().skip(added.stored_total() + added.refused));
         }

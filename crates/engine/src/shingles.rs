@@ -65,7 +65,7 @@ pub const AGREEMENT_MIN: u8 = SHINGLES as u8 / 2 + 1;
 /// their shingles.
 const STORED_MAX: usize = 2 * SHINGLES;
 
-/// Minimum number of records in an index. With fewer, votes cast by chance would fall on too few records.
+/// Minimum number of records in an index. With fewer records, the votes cast by chance would fall on too few of them.
 pub const RECORDS_MIN: u64 = 1_024;
 
 /// Maximum number of records, limited by the range of record numbers.
@@ -280,7 +280,7 @@ impl Shingles {
         self.len() == 0
     }
 
-    /// Returns the memory of slots, records and index. It changes only by a resize.
+    /// Returns the memory of slots, records and index. This memory changes only by a resize.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.table.bytes() + self.records.bytes()

@@ -21,8 +21,8 @@ const CARRIED_NUMBER: u16 = 258;
 /// Scheme number for all files of a message together.
 const FILES_NUMBER: u16 = 259;
 
-/// Returns the fingerprint for claims about a file that accompanies a text. It is not the file's own fingerprint, so
-/// such claims never decide a verdict.
+/// Returns the fingerprint for claims about a file that accompanies a text. Because this is not the file's own
+/// fingerprint, such claims never decide a verdict.
 #[must_use]
 pub fn fingerprint_of_carried(key: &FingerprintKey, file: &Signature) -> Fingerprint {
     fingerprint(key, CARRIED_NUMBER, file.bytes())

@@ -5,7 +5,7 @@
 //! revocation is live, the signature is not listed again (see [`crate::trust`]), so a revocation never expires before
 //! the listing that it revokes.
 //!
-//! Most signatures are reported once in a generation, by the report that lists them. So a listing stands for one report
+//! Most signatures are reported once in a generation, by the report that lists them. So a listing represents one report
 //! of flag 0, and the ring of claims counts only further reports and can be much smaller. (If a signature was
 //! reinstated, or listed by a report of another flag, its count of flag 0 is therefore too high by one.)
 //!
@@ -217,8 +217,8 @@ impl SpamBook {
         ClaimCounts { report_count: count(Claim::Report).saturating_add(listings), revoke_count: count(Claim::Revoke) }
     }
 
-    /// Returns true if a listing in the current generation counts as one report. The report that caused it must then
-    /// not be counted again.
+    /// Returns true if a listing in the current generation counts as one report. The report that caused the listing
+    /// must then not be counted again.
     pub(crate) const fn counts_by_listing(&self) -> bool {
         self.epoch() < self.all_counted_from
     }

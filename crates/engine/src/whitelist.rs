@@ -34,8 +34,8 @@ use crate::codec::{Malformed, Reader, put_count, put_fingerprint};
 pub use change::WhitelistChange;
 pub use senders::{SENDER_BYTES_MAX, SENDERS_MAX, SenderError, Senders};
 
-/// Maximum number of listed signatures: a hash table with 2^20 places holds 917,504 entries before it doubles. They
-/// need 26 MB, or twice that after many removals.
+/// Maximum number of listed signatures: a hash table with 2^20 places holds 917,504 entries before it doubles. The
+/// table needs 26 MB, or twice as much after many removals.
 pub const SIGNATURES_MAX: usize = 900_000;
 
 /// Length of an encoded signature.
@@ -226,7 +226,7 @@ impl ListAuthor {
     }
 }
 
-/// Returns the hash of a fingerprint for the table. Its bits are a hash already.
+/// Returns the hash of a fingerprint for the table. A fingerprint is already a hash.
 const fn place_of(fingerprint: &Fingerprint) -> u64 {
     fingerprint.high()
 }

@@ -416,7 +416,7 @@ fn a_generation_that_began_in_a_ring_of_its_own_stays_there() {
     assert_eq!(node.apply(&Event::Repair { now: node.now(), chain: first.chain }), Outcome::Done);
     assert_eq!(node.bulk().total(&fingerprint(1)), 0);
     assert_eq!(receive(node, &first), Outcome::Taken { entries: 1, refused: 0 });
-    // The ring of its own is empty now, so the chain is counted with those of other nodes.
+    // The origin's own ring is empty now, so the chain is counted with those of other nodes.
     assert_eq!(node.bulk().recipients_of_nodes().unwrap().count(&fingerprint(1)), 7);
     let later = Time(START.0 + SPAM_EPOCH);
     tick(node, later);

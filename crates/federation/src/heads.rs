@@ -135,8 +135,8 @@ impl Heads {
     /// receives the older heads.
     ///
     /// A chain may be missing if its generation is over at the time in these heads: the origin dropped it by that
-    /// clock, right or wrong. No other clock matters, so all servers decide alike, and an origin that lies about its
-    /// time harms only itself.
+    /// clock, right or wrong. No other clock matters, so all servers make the same decision, and an origin that lies
+    /// about its time harms only itself.
     ///
     /// Later means a later time, or the same time and more segments. If an origin's clock was set back, its new heads
     /// have an earlier time; they count as later if they have segments that the older ones lack. Old heads cannot be

@@ -213,7 +213,7 @@ impl Shelf {
         self.realm
     }
 
-    /// Returns the epoch lengths of its realm.
+    /// Returns the epoch lengths of the shelf's realm.
     #[must_use]
     pub const fn epochs(&self) -> Epochs {
         self.epochs

@@ -4,8 +4,8 @@
 //!
 //! [`run`] lets two to six nodes of a cluster accept claims and recipients under all of these faults, linked directly,
 //! over a broker, or both. Then it heals the network and checks every count against the exact sum. It also compares
-//! both sets, all frontiers, and the state that every link shows. Engine, coordinator, shelf, segments and heads are
-//! those of the server; clock, disk and network are replaced.
+//! listings, revocations, all frontiers, and the state that every link shows. Engine, coordinator, shelf, segments and
+//! heads are those of the server; clock, disk and network are replaced.
 //!
 //! | module | contents |
 //! |---|---|

@@ -36,7 +36,7 @@ struct Server {
 }
 
 impl Server {
-    /// Opens the server in a folder. It makes a snapshot whenever it may.
+    /// Opens the server in a folder. The server makes a snapshot whenever it is allowed to.
     fn open(folder: &Path) -> Self {
         let options = Options { snapshot_after_bytes: 1, ..Options::default() };
         let realm = node(0, 1).realm().clone();

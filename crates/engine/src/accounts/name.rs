@@ -5,7 +5,7 @@ use crate::codec::Malformed;
 /// Maximum name length in bytes. Razor names are mostly mail addresses. The protocols set no limit.
 pub const NAME_BYTES_MAX: usize = 128;
 
-/// Valid DCC client-IDs. Lower ones are reserved for servers; higher ones do not exist.
+/// Valid DCC client-IDs. Lower numbers are reserved for servers, and higher numbers do not exist.
 const DCC_CLIENT_IDS: std::ops::RangeInclusive<u32> = 32_768..=16_777_215;
 
 /// The protocol of an account. Names are unique within a protocol. The numbers appear in files and never change.

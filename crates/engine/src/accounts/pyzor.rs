@@ -35,7 +35,7 @@ impl PyzorVerifier {
 
     /// Returns true if the signature of a request is valid.
     ///
-    /// `signed` is the request's header text without the line `Sig` and without white space around it; `time` and
+    /// `signed` is the request's header text without its `Sig` line and without surrounding white space; `time` and
     /// `signature` are the values of `Time` and `Sig`, as received. [`is_fresh`] checks the time separately.
     #[must_use]
     pub fn verify(&self, signed: &[u8], time: &[u8], signature: &[u8]) -> bool {

@@ -123,7 +123,7 @@ impl Engine {
     /// Applies a claim, unless [`admit_claim`](Self::admit_claim) would refuse it.
     ///
     /// An accepted signature proves that the claim is admissible. So the check is repeated only if the claim's time is
-    /// earlier than the latest event's, or if no signature was accepted; a refused signature changes nothing.
+    /// earlier than the latest event's, or if no signature was accepted. A refused signature changes nothing.
     pub(super) fn apply_claim(
         &mut self,
         by: &By,
@@ -290,8 +290,8 @@ impl Engine {
         if refusal == Refusal::Whitelisted { Ok(()) } else { Err(refusal) }
     }
 
-    /// Returns the number of recipients accepted in one report. Accounts with weight may report up to fifteen, because
-    /// a higher count needs a record. Accounts without weight may report one.
+    /// Returns the number of recipients accepted in one report. Accounts with weight may report up to fifteen
+    /// recipients, because a higher count needs a record. Accounts without weight may report one recipient.
     fn believed_targets(&self, by: &By, targets: u32) -> u32 {
         let most = match by.reporter.standing {
             standing if standing.is_anchor() => MANY,
@@ -338,8 +338,8 @@ impl Engine {
     }
 
     /// Checks that a text may be stored. The index has limited space, and a flood would evict other texts. Only own
-    /// users may store a text under a fingerprint that is not derived from it; other reporters could store good mail
-    /// under the fingerprint of listed spam.
+    /// users may store a text under a fingerprint that is not derived from it. Otherwise, any reporter could store good
+    /// mail under the fingerprint of listed spam.
     pub(super) fn admit_text(&self, by: &By, fingerprint: &Fingerprint, text: &Text) -> Result<(), Refusal> {
         // Own users may use any fingerprint, so hash the text only for other reporters.
         if admit_own(by).is_err() && text.fingerprint(self.realm.key()) != *fingerprint {

@@ -38,8 +38,8 @@ fn is_same(found: &TextMatch) -> bool {
     found.overlap.of_report.min(found.overlap.of_message) >= SAME_PERCENT_MIN
 }
 
-/// Returns true if a report of this message would store the same text as the found report. Unlike a check, a report
-/// does not store appended features, such as those of unsubscribe lines.
+/// Returns true if a report of this message would store the same text as the found report. A check looks up appended
+/// features, such as those of unsubscribe lines, but a report does not store them.
 fn is_stored_as(found: &TextMatch, features: &Features) -> bool {
     let own = features.own().count() as u64;
     let all = own + features.appended.len() as u64;
@@ -113,9 +113,9 @@ impl Engine {
         Verdict { kind, reason, bulk_count, ..Verdict::default() }
     }
 
-    /// Returns the stored text that a report of this message applies to: the oldest one that is the same, or else the
-    /// oldest one that the message is close to. If a message merely resembles a text, a report of it must not count as
-    /// another voice about that text.
+    /// Returns the stored text that a report of this message applies to: the oldest text that is the same or, if there
+    /// is none, the oldest text that the message is close to. If a message merely resembles a text, a report of it must
+    /// not count as another voice about that text.
     pub fn find_text(&self, features: &Features, scratch: &mut CheckScratch) -> Option<FoundText> {
         let mut matches = self.replicas.check(features, &mut scratch.replicas);
         matches.retain(TextMatch::is_close);

@@ -21,8 +21,8 @@ use crate::exchange::{
 use crate::generations::LIVE_GENERATIONS;
 use crate::trust::Claim;
 
-/// Divisor for the reserve for segments: beyond the limit for claims, a book accepts this part of its planned capacity
-/// from segments.
+/// Divisor for the reserve for segments. Beyond the limit for claims, a book accepts segments up to a further part of
+/// its planned capacity: the capacity divided by this number.
 const SEGMENT_RESERVE_PART: u64 = 20;
 
 pub(super) type Admission = Result<(), ExchangeRefusal>;
@@ -43,7 +43,7 @@ impl Engine {
         }
     }
 
-    /// Checks that an incarnation can start. Resuming the current one is always possible. An origin with another key
+    /// Checks that an incarnation can start. Resuming the current incarnation is always possible. A change of the key
     /// needs another ring, for the counts made so far.
     fn admit_incarnation(&self, origin: &Origin) -> Admission {
         match self.exchange.own() {
@@ -200,8 +200,8 @@ impl Engine {
             }
             _ => return Ok(()),
         };
-        // This limit is slightly above the limit for local claims, so that nodes that reach the latter still accept
-        // each other's segments.
+        // This limit is slightly above the limit for local claims, so that nodes that have reached the limit for local
+        // claims still accept each other's segments.
         let is_saturated = keys.unwrap_or(0.0) >= (most + planned / SEGMENT_RESERVE_PART) as f64;
         if is_saturated { Err(ExchangeRefusal::Saturated) } else { Ok(()) }
     }
@@ -302,8 +302,8 @@ impl Engine {
         }
     }
 
-    /// Applies a claim made at another node. It is weighed here too, but counted as that node's. Returns 1 if it was
-    /// refused for every signature, otherwise 0.
+    /// Applies a claim made at another node. This node weighs the claim, too, but counts it as the other node's.
+    /// Returns 1 if the claim was refused for every signature, otherwise 0.
     fn apply_vote(&mut self, chain: &Chain, vote: &ClaimEntry) -> u32 {
         let by = By { now: self.now, reporter: vote.reporter };
         let made = if chain.generation == self.spam.epoch() { ClaimSite::Node } else { ClaimSite::NodeEarlier };
@@ -397,8 +397,8 @@ impl Engine {
     }
 
     /// Discards a chain and its counts, so that it is fetched again. Sets keep their contents. If the counts share a ring
-    /// with those of other nodes, all chains in that ring and generation are discarded, because the counts of one of
-    /// them cannot be taken out.
+    /// with those of other nodes, all chains in that ring and generation are discarded, because the counts of a single
+    /// chain cannot be removed.
     pub(super) fn repair(&mut self, chain: &Chain) {
         self.exchange.forget(chain);
         self.prune_rebuild();
@@ -497,7 +497,7 @@ impl Engine {
         self.exchange.export(Book::Votes, generation, |out| put_vote(out, &vote));
     }
 
-    /// Exports recipients, and also a level if the count reached a new one. `before` is the earlier count on this
+    /// Exports recipients and, if the count reached a new level, this level. `before` is the earlier count on this
     /// server.
     pub(super) fn export_recipients(&mut self, fingerprint: &Fingerprint, amount: u32, before: u32) {
         let generation = self.bulk.counts.epoch();

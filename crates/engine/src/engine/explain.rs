@@ -28,8 +28,8 @@ pub struct Explanation {
     pub claims: Vec<CountedClaims>,
     /// Recipients counted in each live generation, newest first, without zero counts.
     pub recipients: Vec<CountedRecipients>,
-    /// Times of the first and the last claim or listing. They are exact to the second if the nursery has them;
-    /// otherwise they are derived from the epochs of generations.
+    /// Times of the first and the last claim or listing. The times are exact to the second if the nursery has them.
+    /// Otherwise, they are derived from the epochs of generations.
     pub seen: Option<(Time, Time)>,
 }
 

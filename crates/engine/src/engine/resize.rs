@@ -1,8 +1,8 @@
 //! Changes of the memory budget. All structures keep their contents.
 //!
 //! Rings, filters and tables of lines grow by a whole factor: each line is then copied that many times, and no lookup
-//! changes. If the budget is less than twice the current one, they keep their size. Exact tables use the whole new
-//! budget. Structures grow one after another, so that at most one of them is in memory twice at a time.
+//! changes. If the new budget is less than twice the current one, these structures keep their size. Exact tables use
+//! the whole new budget. Structures grow one after another, so that at most one of them is in memory twice at a time.
 //!
 //! A copied generation stays as full as before and keeps its error rate, because its lines hold no more information.
 //! The full new capacity is available when the next generation begins.

@@ -60,7 +60,7 @@ pub(super) struct Count {
 /// The place and generation in which a claim was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClaimSite {
-    /// The claim was made on this server. It is charged to its reporter's group.
+    /// The claim was made on this server. The reporter's group is charged for it.
     Here,
     /// The claim was made at another node of the cluster, in the generation that is also current on this server. The
     /// other node has charged it.
@@ -70,7 +70,7 @@ pub(super) enum ClaimSite {
     NodeEarlier,
 }
 
-/// Returns the book to which a claim may add the signature, and true if the signature is new to the current generation.
+/// Returns the book to which a claim can add the signature, and true if the signature is new to the current generation.
 const fn wanted(claim: Claim, entry: &Entry) -> (Book, bool) {
     match claim {
         Claim::Report => (Book::Listed, !entry.listed.contains(0)),

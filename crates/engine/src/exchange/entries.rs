@@ -177,7 +177,7 @@ pub fn public_signatures(book: Book, encoding: Encoding, payload: &[u8]) -> Resu
 
 /// Returns a digest of entries that does not depend on their order.
 pub(crate) fn digest(entries: &Entries) -> u64 {
-    // One buffer for all entries, because segments are applied under the lock of the engine.
+    // Use one buffer for all entries, because segments are applied under the lock of the engine.
     let mut buffer = Vec::new();
     let mut sum = 0_u64;
     let mut add = |put: &dyn Fn(&mut Vec<u8>)| {

@@ -1,6 +1,6 @@
 //! Entries accepted by this server that are not yet in a segment.
 //!
-//! They are part of the state, so a crash loses none of them. Entries are removed when
+//! Pending entries are part of the state, so a crash loses none of them. Entries are removed when
 //! [`Event::Sealed`](crate::event::Event::Sealed) confirms that they are in a segment on disk.
 
 use std::collections::BTreeMap;
@@ -45,7 +45,8 @@ impl Pending {
         self.bytes += waiting.len() - before;
     }
 
-    /// Returns the first entries, at most `most` and only as many as fit in a segment: their number and their bytes.
+    /// Returns the number and the bytes of the first entries: at most `most` entries, and only as many as fit in a
+    /// segment.
     pub(super) fn prefix(&self, book: Book, generation: u64, most: u32) -> Option<(u32, &[u8])> {
         let waiting = self.waiting.get(&(book, generation))?;
         let (mut taken, mut end) = (0, 0);

@@ -5,9 +5,9 @@
 //!
 //! - A single payload identifies the message. It is claimed by its own fingerprint.
 //! - Several payloads identify the message only together. They are claimed by one fingerprint for all of them, because
-//!   each alone may be harmless (a shop's terms, for example). Each is also claimed as *carried*.
-//! - A file that accompanies a text or a link is only claimed as *carried*, by a separate fingerprint. Because of it,
-//!   other messages with that file are suspected, but never spam.
+//!   each alone may be harmless (a shop's terms, for example). Each file is also claimed as *carried*.
+//! - A file that accompanies a text or a link is only claimed as *carried*, by a separate fingerprint. Because of this
+//!   claim, other messages with that file are suspected, but never spam.
 //!
 //! A file known from good mail is never claimed alone, and never decides alone. Pictures, accessories and files inside
 //! attached messages are never payloads.

@@ -22,8 +22,8 @@ const GOOD_RATE: f64 = 0.01;
 /// Maximum space used by a message in one filter: 10 bits for each of its features.
 pub(crate) const BYTES_PER_MESSAGE: u64 = GOOD_FEATURES * 10 / 8;
 
-/// Error for a good message that cannot be learnt, because the filters of good mail are full. If they learnt more, too
-/// many other features would seem good.
+/// Error for a good message that cannot be learnt, because the filters of good mail are full. If full filters learnt
+/// more features, too many other features would seem good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoodIsFull;
 

@@ -12,7 +12,7 @@
 //!   the revocation count, because it overruled the earlier ones.
 //! - **Revoking** a listed signature requires one own reporter. Any other anchor revokes it, too, unless a trap
 //!   reported it. Any other reporter revokes it if the revocation reduces the evidence below [`Level::Block`]. Neither
-//!   can revoke it if own reporters keep it listed.
+//!   of these reporters can revoke a signature that own reporters keep listed.
 
 use super::evidence::{Level, Vote, VoteEvidence};
 use super::policy::Policy;

@@ -76,7 +76,8 @@ pub enum Level {
     /// Insufficient evidence, or none.
     #[default]
     Unknown,
-    /// A hint, which may raise a score. It must never reject a message, because patient attackers can reach this level.
+    /// A hint, which may raise a score. A hint must never be a reason to reject a message, because patient attackers
+    /// can reach this level.
     Suspect,
     /// Sufficient evidence to list the signature.
     Block,
@@ -170,7 +171,8 @@ struct Ledger {
 }
 
 impl Ledger {
-    /// Adds the votes of one group. Only the heaviest vote counts. The group is anchored if any of its votes is.
+    /// Adds the votes of one group. Only the heaviest vote counts. The group is anchored if any of its votes is
+    /// anchored.
     fn add(&mut self, voices: &[Vote]) {
         let weight = voices.iter().map(|vote| vote.weight).max().unwrap_or_default();
         let anchored = voices.iter().any(Vote::is_anchored);

@@ -180,8 +180,8 @@ impl Nursery {
     }
 
     /// Checks that a group may add another entry today. Own reporters and traps have no daily limit here. Their shares
-    /// of the books limit them instead, and the operator sees when those are used up. In the nursery, their share
-    /// bounds the number of their entries.
+    /// of the books limit them instead, and the operator sees when these shares are used up. In the nursery, their
+    /// share bounds the number of their entries.
     pub(super) fn admit(&self, policy: &Policy, now: Time, reporter: &Reporter) -> Result<(), NurseryRefusal> {
         if matches!(reporter.standing, Standing::Own | Standing::Trap) {
             return Ok(());
@@ -234,7 +234,7 @@ impl Nursery {
         self.charge(slot, group, standing);
     }
 
-    /// Records a vote. A reporter's newer claim replaces its older one, and a repeated one changes nothing.
+    /// Records a vote. A reporter's newer claim replaces its older one, and a repeated claim changes nothing.
     pub(super) fn vote(&mut self, policy: &Policy, slot: u32, vote: Vote) {
         if vote.standing == Standing::Stranger {
             return;

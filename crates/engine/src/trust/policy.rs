@@ -6,7 +6,7 @@
 use super::Standing;
 use crate::time::Time;
 
-/// Upper limit for `votes_max`. It is low because every claim sums the evidence again.
+/// Upper limit for `votes_max`. The limit is low because the evidence is summed again for every claim.
 pub const VOTES_MAX: u32 = 256;
 
 /// Upper limit for half-lives, the nursery's lifetime, and the time to settlement, in days.
@@ -30,7 +30,8 @@ pub struct Policy {
     /// Number of days after which half of a reporter's credit is forgotten, so that credit does not last for ever.
     pub half_life_days: u32,
     /// Number of days after which half of a reporter's debit is forgotten. Debits are forgotten faster than credits, so
-    /// that an honest mistake is forgiven within days. A dishonest reporter will be wrong again before that.
+    /// that an honest mistake is forgiven within days. A dishonest reporter will be wrong again before its debit is
+    /// forgotten.
     pub debit_half_life_days: u32,
     /// Maximum weight of one group, in natural log-odds. By default, it is far below `block_score`, so that no
     /// reputation alone lists a signature.

@@ -1,8 +1,8 @@
 //! Reporters' records: the numbers of their right and wrong claims.
 //!
 //! A reporter's record is created when its first claim is settled, so reporters without settled claims use no memory.
-//! The table is bounded. When it is full, records without weight are evicted first, starting with the least recently
-//! settled one. An anchor's record is evicted only for another anchor's.
+//! The table is bounded. When the table is full, records without weight are evicted first, starting with the least
+//! recently settled one. An anchor's record is evicted only for another anchor's.
 
 use bruit_filters::OutOfMemory;
 use hashbrown::HashTable;

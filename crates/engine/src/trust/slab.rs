@@ -2,7 +2,7 @@
 //!
 //! A [`Slab`] never grows beyond its initial capacity. A [`SlotList`] is a first-in, first-out list of slots. Its
 //! [`Links`] are stored outside the slab and allow a slot to be removed from the middle in constant time. Slot numbers
-//! depend on history and must not affect results. Only the order of a list may affect them.
+//! depend on history and must not affect results. Only the order of a list may affect results.
 
 use bruit_filters::OutOfMemory;
 

@@ -1,8 +1,8 @@
 //! The exporter: seals the engine's queued entries into segments and makes them readable for peers.
 //!
 //! The order of writes ensures that every entry is exported exactly once. First the segment is written to its log and
-//! synced, then the journal records that it is sealed, and only when that record is on disk may peers read it. A crash in
-//! between leaves a log that is too long, and the next segment overwrites its end.
+//! synced. Then the journal records that the segment is sealed. Peers may read the segment only when that record is on
+//! disk. A crash in between leaves a log that is too long, and the next segment overwrites its end.
 //!
 //! [`Exporter::next`] returns the requests of a step one after the other. The driver of the exporter carries out each
 //! request and reports the result before it asks for the next one.
@@ -33,7 +33,7 @@ const SEAL_INTERVAL_REVOKED: Duration = Duration::from_millis(100);
 const SEAL_BYTES: usize = 256 << 10;
 
 /// Number of queued bytes that are held back while no other node has been reached. A server that runs on an old copy of
-/// its disk finds this out from the other nodes; anything that it sealed before then would fork its history.
+/// its disk learns this from the other nodes. Anything that it sealed before that would fork its history.
 pub const HELD_BYTES_MAX: usize = 1 << 20;
 
 /// Maximum time for which entries are held back: the last remaining node of a cluster must still export.

@@ -85,8 +85,8 @@ impl HeadsTable {
         }
     }
 
-    /// Returns the offer's tag. It is empty for an empty offer, so that the first heads are new to a caller without a
-    /// tag.
+    /// Returns the offer's tag. The tag is empty for an empty offer, so that the first heads are new to a caller
+    /// without a tag.
     #[must_use]
     pub fn tag(&self) -> Vec<u8> {
         match self.changes {

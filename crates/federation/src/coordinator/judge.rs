@@ -83,7 +83,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Creates the set of known servers. It should include our own key, as a node of the cluster: peers may hold
+    /// Creates the set of known servers. The set should include our own key, as a node of the cluster: peers may hold
     /// segments that this server has lost.
     #[must_use]
     pub fn new(servers: impl IntoIterator<Item = (PublicKey, Relation)>) -> Self {

@@ -128,8 +128,8 @@ impl Sighting {
     /// Records heads with this `time`; `before` is the previous sighting. `now` is our clock, and `uptime` a monotonic
     /// one.
     ///
-    /// Heads may have been stored at a broker or on another server. They show the origin's clock only if they cannot be
-    /// old: they followed others within [`SILENT_AFTER`], or their time is in the future.
+    /// Heads may have been stored at a broker or on another server. Heads show the origin's clock only if they cannot
+    /// be old, that is, if they followed other heads within [`SILENT_AFTER`] or their time is in the future.
     #[must_use]
     pub fn next(before: Option<Self>, time: Time, now: Time, uptime: Duration) -> Self {
         if let Some(before) = before.filter(|before| before.time == time) {
@@ -211,7 +211,7 @@ pub fn clock_bound(epochs: &Epochs) -> u64 {
 
 /// Returns the number of segments that we lack, according to the heads of all incarnations of another server.
 /// Generations that are not live on this server are included. Generations that are over by both servers' clocks are
-/// not.
+/// excluded.
 pub(crate) fn lag(
     heads: &[Heads],
     frontiers: &impl Frontiers,

@@ -390,7 +390,7 @@ impl Receiver {
         };
         match log {
             Ok(log) if !log.is_empty() => self.accept(&log, want, moment),
-            // The source may not have the chain yet. That does not stop the others.
+            // The source may not have the chain yet. This does not stop the other chains.
             Ok(_) | Err(TransportError::Missing) => self.is_later = true,
             Err(error) => self.fail(LinkError::Transport(error), moment),
         }

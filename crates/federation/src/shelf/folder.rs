@@ -132,8 +132,8 @@ impl Logs for LogFolder {
         let books = if is_public { "public" } else { "all" };
         let name = format!("{}-{books}", heads_name(origin));
         let unfinished = folder.join(UNFINISHED);
-        // Write without a sync, because heads change every second. Only a crash of the system can lose the last ones; a
-        // crash of the process cannot.
+        // Write without a sync, because heads change every second. Only a crash of the system can lose the last heads;
+        // a crash of the process cannot.
         write(&unfinished, bytes)?;
         fs::rename(unfinished, folder.join(name))
     }

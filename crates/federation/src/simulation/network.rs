@@ -75,7 +75,7 @@ enum Action {
     Drive { at: Place, serial: u64 },
     /// The answer to a request of a link is overdue.
     Timeout { at: Place, serial: u64 },
-    /// A request arrives at a server or the broker, which may wait for news until a time.
+    /// A request arrives at a server or the broker, which may wait for news until the given time.
     Ask { at: Place, query: Query, until_ms: u64 },
     /// An answer arrives at a link.
     Arrive { at: Place, answer: Answer },

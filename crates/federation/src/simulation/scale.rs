@@ -52,7 +52,7 @@ const RELAYS: usize = 2;
 const DAY_MS: u64 = 86_400_000;
 /// Epochs of the spam book and the bulk book in seconds: the defaults.
 const EPOCHS: (u64, u64) = (5 * 86_400, 86_400);
-/// Sizes that hold the entries of a run.
+/// Sizes that are sufficient for the entries of a run.
 const SIZES: BookSizes = BookSizes { spam_lines: 4_096, revoked_lines: 1_024, claim_lines: 4_096, bulk_lines: 8_192 };
 
 /// The links between the nodes.
@@ -631,7 +631,7 @@ impl Cluster {
         }
     }
 
-    /// Sends heads to all nodes. They go to a leaf node once.
+    /// Sends heads to all nodes. A leaf node receives the heads only once.
     fn notify(&mut self, from: usize, heads: Rc<Vec<u8>>) {
         let own = Place { node: from, link: 0 };
         for node in (0..self.nodes.len()).filter(|node| *node != from) {

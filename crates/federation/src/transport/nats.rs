@@ -1,9 +1,9 @@
 //! NATS JetStream as a transport, for clusters of one operator that outgrow one machine.
 //!
-//! A segment acknowledged to [`Sink::publish`] is in the realm's stream. The broker can still lose it, so nothing
-//! relies on the stream: the origin's own log is authoritative, and [`NatsBroker::published_up_to`] returns the offset
-//! from which it has to be published again. Parts missing from the stream are requested from the other nodes. This
-//! module does not interpret segments.
+//! A segment acknowledged to [`Sink::publish`] is in the realm's stream. The broker can still lose this segment, so
+//! nothing relies on the stream: the origin's own log is authoritative, and [`NatsBroker::published_up_to`] returns the
+//! offset from which it has to be published again. Parts missing from the stream are requested from the other nodes.
+//! This module does not interpret segments.
 //!
 //! ```text
 //! bruit.1.<realm>.<key>.<incarnation>.<book>.<generation>   segments, in stream bruit-<realm>

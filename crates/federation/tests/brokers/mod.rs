@@ -134,7 +134,7 @@ impl Brokers {
 impl Drop for Brokers {
     fn drop(&mut self) {
         for process in self.processes.iter_mut().flatten() {
-            // Both fail if the process has already ended, which is fine.
+            // Both calls fail if the process has already ended, which is fine.
             let _ = process.kill();
             let _ = process.wait();
         }

@@ -12,7 +12,7 @@ use crate::segment::split;
 use crate::shelf::Reader;
 use crate::transport::{Offer, TransportError};
 
-/// Time after which a request without an answer fails, in addition to the time that it may wait.
+/// Time after which a request without an answer fails, in addition to the time for which the request may wait for news.
 const TIMEOUT_MS: u64 = 8_000;
 /// Interval at which a server that waits for news looks for it.
 const LOOK_MS: u64 = 300;

@@ -9,7 +9,7 @@ use async_nats::jetstream::{Context, ErrorCode, object_store};
 use super::settings::NatsSettings;
 use super::subjects::Subjects;
 
-/// Time for which the broker remembers message ids. It only avoids duplicates after a lost acknowledgement.
+/// Time for which the broker remembers message ids. The ids only avoid duplicates after a lost acknowledgement.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(10);
 /// Maximum number of bytes of all stored heads: one message per origin.
 const HEADS_STREAM_BYTES_MAX: i64 = 16 << 20;
@@ -88,7 +88,7 @@ fn is_absent(error: &GetStreamErrorKind) -> bool {
     matches!(error, GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND)
 }
 
-/// Compares the fields that we set. The others belong to the broker or its operator.
+/// Compares the fields that we set. The other fields belong to the broker or its operator.
 fn is_as_wanted(is: &Config, wanted: &Config) -> bool {
     is.subjects == wanted.subjects
         && is.num_replicas == wanted.num_replicas
