@@ -4,8 +4,9 @@
 //!
 //! - [`ClassicalFilter`]: any m, any k, any [`HashFamily`](crate::hash::HashFamily). It needs the fewest bits, but a
 //!   key touches k cache lines.
-//! - [`OneLineFilter`]: all positions of a key lie in one 64-byte line. It needs about 3 % more bits at a rate of 1 %
-//!   and 8 % more at 0.1 %, and is several times faster once the filter is larger than the cache.
+//! - [`OneLineFilter`]: all positions of a key lie in one 64-byte line. It needs about 3 % more bits at a
+//!   false-positive rate of 1 %, and about 8 % more at 0.1 %. It is several times faster once the filter is larger than
+//!   the cache.
 //!
 //! [`SpamPair`] combines two filters so that keys can be revoked.
 

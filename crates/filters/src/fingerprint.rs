@@ -15,7 +15,7 @@ use siphasher::sip128::SipHasher13;
 
 use crate::hash::finalise;
 
-/// The input that [`FingerprintKey::id`] hashes. It is part of the file format, because key ids are stored.
+/// The input that [`FingerprintKey::id`] hashes. This label is part of the file format, because key ids are stored.
 const WIDE_KEY_ID_LABEL: &[u8] = b"bruit key id v1";
 /// The label for narrow keys. It differs from the label for wide keys, because a wide and a narrow key with the same
 /// secret create incompatible filters.

@@ -2,8 +2,8 @@
 //!
 //! A snapshot writes the lines in order, a few at a time. Before a line that is not yet written changes for the first
 //! time, its old contents are saved here. So the snapshot contains the state at its beginning. The log needs memory
-//! only for lines that have changed and are not yet written. This is never more than the unwritten rest of the
-//! snapshot, and the faster the snapshot is written, the less it is.
+//! only for lines that have changed and are not yet written. It never needs more memory than the unwritten rest of the
+//! snapshot. The faster the snapshot is written, the less memory the log needs.
 //!
 //! The log is a tree instead of a hash map, because a tree never rehashes everything at once, and frees memory as the
 //! snapshot proceeds.

@@ -7,9 +7,9 @@
 //! most [`PAIR_DISTANCE_MAX`] words apart. A report stores at most [`STORED_MAX`] of its features. A check looks up all
 //! features of its message, and [`Stored`] decides whether they match.
 //!
-//! Features are not keyed. A server hashes them again with the key of its realm and stores those with the lowest
-//! hashes, so outsiders cannot predict the selection. The feature hash is fast, not cryptographic. A sender can find
-//! other words with the same feature, but gains nothing by using them.
+//! Features are not keyed. A server hashes the features again with the key of its realm and stores those with the
+//! lowest hashes, so outsiders cannot predict the selection. The feature hash is fast, not cryptographic. A sender can
+//! find other words with the same feature, but gains nothing by using them.
 
 mod boilerplate;
 mod fold;
@@ -61,7 +61,7 @@ pub struct Features {
     /// Registered domains and file names of links.
     pub links: Vec<u64>,
     /// Hash of the links and of all words in order, including footers and quotations. Only messages with few features
-    /// have it. It identifies a report that stores fewer than [`STORED_MIN`] features.
+    /// have this hash. It identifies a report that stores fewer than [`STORED_MIN`] features.
     pub whole: Option<u64>,
     /// True if the features are from quoted or forwarded text because the message has no other text.
     pub is_quoted: bool,

@@ -1,4 +1,4 @@
-//! The exact scheme. It makes one signature for the whole visible text, normalised.
+//! The exact scheme. It makes one signature of the whole visible text, in normalised form.
 //!
 //! Letters are unchanged, including case and accents. Only white space is folded. The signature is therefore unaffected
 //! by re-encoding, re-wrapping, and conversion between plain text and HTML. A message without text has no signature,

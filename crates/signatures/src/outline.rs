@@ -262,8 +262,8 @@ impl PartsOutline {
             }
             let at = found.pieces.len() - 1;
             let replaces = is_html && is_behind_plain && main.is_some_and(|main| main + 1 == at);
-            // The signature of a short plain text covers the target of its link. That of an HTML page does not, because
-            // the page's text does not contain the target.
+            // The signature of a short plain text covers the target of its link. The signature of an HTML page does
+            // not, because the page's text does not contain the target.
             let shows_link = !is_html && outline.links > 0 && outline.own_words >= TEXT_WORDS_BESIDE_LINK_MIN;
             let is_enough = outline.own_words >= TEXT_WORDS_MIN || shows_link;
             if is_enough && (main.is_none() || replaces) {

@@ -151,8 +151,8 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
 
     /// Returns an upper bound on the number of insertions of `key`: the minimum of its k cells.
     ///
-    /// It is never too low, except that counts saturate at the top of a cell. A key that was never inserted has a count
-    /// above 0 if other keys have raised all its cells.
+    /// The count is never too low, except that counts saturate at the top of a cell. A key that was never inserted has
+    /// a count above 0 if other keys have raised all its cells.
     #[inline]
     #[must_use]
     pub fn count(&self, key: &H::Key) -> u32 {
@@ -201,10 +201,10 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
         Ok(())
     }
 
-    /// Adds `other` cell by cell. The result counts the insertions of both.
+    /// Adds `other` cell by cell. The result counts the insertions of both filters.
     ///
     /// No count is too low, and none is higher than in an intuitive filter that received all insertions. With the
-    /// refined extension, a count may be above *or below* the count in a single refined filter that received all
+    /// refined extension, a count can be above *or below* the count in a single refined filter that received all
     /// insertions.
     ///
     /// # Errors

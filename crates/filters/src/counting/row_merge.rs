@@ -57,8 +57,8 @@ impl<'a> RowMerge<'a> {
         for &tag in &self.tags {
             self.records.push((self.ours.bound(tag).saturating_add(self.theirs.bound(tag)), tag));
         }
-        // The largest records stay in the line, where they are read fastest. Largest first is also necessary: if a
-        // record does not fit, no smaller record that follows fits either. So a key whose own record was lost is never
+        // The largest records stay in the line, where they are read fastest. This order is also necessary: if a record
+        // does not fit, no smaller record that follows fits either. So a key whose own record was lost is never
         // counted by a smaller "any" record.
         self.records.sort_unstable_by(|a, b| b.cmp(a));
         *line = sums;

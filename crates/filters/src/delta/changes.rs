@@ -1,7 +1,7 @@
 //! Changes from a base to a target: of bits, cells and spill tables.
 //!
-//! Only zeros of a membership filter change. Their gaps are counted in zeros, one word at a time. Changed cells are coded
-//! as the gaps between them and the differences modulo 2^width.
+//! Only zeros of a membership filter change. The gaps between these zeros are counted in zeros, one word at a time.
+//! Changed cells are coded as the gaps between them and the differences modulo 2^width.
 
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -179,8 +179,8 @@ impl MembershipRing {
         self.lanes.advance();
     }
 
-    /// Clears the oldest generation in at most `lines` more lines. Returns true if it is cleared in all lines. If it is
-    /// called regularly towards the end of an epoch, [`advance`](Self::advance) has nothing left to clear.
+    /// Clears the oldest generation in at most `lines` more lines. Returns true if it is cleared in all lines. If this
+    /// method is called regularly towards the end of an epoch, [`advance`](Self::advance) has nothing left to clear.
     pub fn expire(&mut self, lines: usize) -> bool {
         let lane = self.lanes.outgoing();
         let count = self.lines.len();

@@ -30,9 +30,9 @@ pub(super) const LINE_RECORDS: usize = 6;
 const RECORDS_PER_LINE: usize = 5;
 /// Number of lines of cells per line of records. Records need a tenth of the memory of cells.
 ///
-/// A generation with 40 bits per key then has one record for every 25.6 keys. Under Zipf traffic this is enough if keys
-/// arrive nine times on average; in a measurement with two million keys, the counts of 3.85 % then exceeded 15. If keys
-/// arrive ten times or more, the counts of the last keys that exceed 15 become too high.
+/// A generation with 40 bits per key then has one record for every 25.6 keys. With Zipf-distributed traffic, this is
+/// enough if keys arrive nine times on average: in a measurement with two million keys, the counts of 3.85 % of the
+/// keys exceeded 15. If keys arrive ten times or more, the counts of the last keys that exceed 15 become too high.
 const CELL_LINES_PER_LINE: usize = 10;
 /// Minimum number of lines of a lane, so that small rings do not fill up at once.
 const LANE_LINES_MIN: usize = 16;
@@ -197,8 +197,8 @@ impl Records {
         records.into_iter().for_each(|record| self.insert_or_unlist(lane, record));
     }
 
-    /// Drops the records of a lane that is no longer live, and clears some of their lines, in proportion to the part
-    /// that `step` is of the ring's `cell_lines` lines.
+    /// Drops the records of a lane that is no longer live, and clears the part of their lines that corresponds to
+    /// `step`, a range of the ring's `cell_lines` lines.
     pub(super) fn expire(&mut self, lane: usize, step: Range<usize>, cell_lines: usize) {
         (self.held[lane], self.unlisted[lane]) = (0, 0);
         let lines = self.lane(lane);

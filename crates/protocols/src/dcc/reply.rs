@@ -50,8 +50,8 @@ pub struct Brand {
 
 impl Reply<'_> {
     /// Appends the reply to a request with the header `request`. `server` is our ID. `sign` receives the frame so far
-    /// and returns its signature. It must use the password that verified the request, or [`Header::unauthenticated`] if
-    /// there is none.
+    /// and returns its signature. `sign` must use the password that verified the request, or
+    /// [`Header::unauthenticated`] if there is none.
     pub fn encode(
         &self,
         request: &Header,

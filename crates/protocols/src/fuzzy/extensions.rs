@@ -8,7 +8,7 @@ const DOMAIN: u8 = b'd';
 const IPV4: u8 = b'4';
 /// IPv6 address of the message's sender: 16 bytes.
 const IPV6: u8 = b'6';
-/// Lowest type with a length field. Unknown types can be skipped from this one on.
+/// Lowest type with a length field. From this type on, unknown types can be skipped.
 const WITH_LENGTH_FROM: u8 = 0x80;
 
 /// Skips all extensions.

@@ -109,7 +109,7 @@ impl<'p> SealedRequest<'p> {
         Some(Self { key_id: *key_id, client: PublicKey(*client), nonce, mac, ciphertext })
     }
 
-    /// Returns the nonce. Clients never reuse one, so a request with a known nonce is a retransmission.
+    /// Returns the nonce. Clients never reuse a nonce, so a request with a known nonce is a retransmission.
     #[must_use]
     pub const fn nonce(&self) -> &'p Nonce {
         self.nonce

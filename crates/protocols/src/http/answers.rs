@@ -124,7 +124,7 @@ pub struct Claimed {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// True if a request with the same idempotency key was accepted before. This request changed nothing, and the
-    /// numbers are those of the first one.
+    /// numbers are those of the first request.
     #[serde(default, skip_serializing_if = "is_false")]
     pub repeated: bool,
 }

@@ -19,7 +19,7 @@ pub enum Command<'a> {
     },
     /// A client has connected.
     Connect {
-        /// Its name, or its address in brackets.
+        /// Name of the client, or its address in brackets.
         host: &'a [u8],
         /// Its address.
         peer: Peer<'a>,

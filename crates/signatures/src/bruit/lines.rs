@@ -93,11 +93,12 @@ const DIGEST_TITLE_WORDS_MAX: usize = 16;
 /// Maximum number of words of a greeting.
 const GREETING_WORDS_MAX: usize = 5;
 
-/// Minimum number of the sender's own words in the main part of a message. The main part is the first one with that
-/// many.
+/// Minimum number of the sender's own words in the main part of a message. The main part is the first part with at
+/// least this many.
 const MAIN_WORDS_MIN: usize = 20;
 
-/// A part below the main one counts as appended if it has at most this many times as many words as the main one.
+/// Maximum number of words of an appended part, as a multiple of the words of the main part. A part below the main one
+/// that has more words does not count as appended.
 const APPENDED_TIMES_MAX: usize = 2;
 
 /// Splits folded text into lines and classifies them. The words of all lines are appended to `words`.
@@ -185,10 +186,10 @@ fn mark_quotes(lines: &mut [Line<'_>]) -> Vec<usize> {
     introductions
 }
 
-/// Marks the preamble of a mailing list digest. The messages of a digest are quoted. Each is below its own header, and
-/// there is a line of hyphens above every header but the first. The preamble is marked if it is only a title, or if it
-/// has enough signs of a list for its length, by the same rule as for a footer. Listed subjects do not count towards
-/// its length.
+/// Marks the preamble of a mailing list digest. The messages of a digest are quoted. Each message is below its own
+/// header, and there is a line of hyphens above every header but the first. The preamble is marked if it is only a
+/// title, or if it has enough signs of a list for its length, by the same rule as for a footer. Listed subjects do not
+/// count towards its length.
 fn mark_digest(lines: &mut [Line<'_>], introductions: &[usize], words: &Words) {
     let [first, others @ ..] = introductions else { return };
     let is_below_rule = |&&at: &&usize| {

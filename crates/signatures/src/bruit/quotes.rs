@@ -203,7 +203,7 @@ fn is_date(word: &str) -> bool {
     })
 }
 
-/// Returns true if a word is a time, such as `10:04` or `10:04:33`. The mark of the half of the day may follow.
+/// Returns true if a word is a time, such as `10:04` or `10:04:33`. Letters such as AM or PM may follow.
 fn is_time(word: &str) -> bool {
     let word = without_punctuation(word).trim_end_matches(|char: char| char.is_alphabetic());
     let numbers: Vec<Option<usize>> = word.split(':').map(digits).collect();

@@ -156,8 +156,8 @@ impl Words {
         }
     }
 
-    /// Adds a run of letters, which may contain digits, symbols and joints. It makes one word, or several in a script
-    /// without blanks.
+    /// Adds a run of letters, which may contain digits, symbols and joints. The run makes one word, or several words in
+    /// a script without blanks.
     fn add_word(&mut self, written: &str) {
         let written = written.trim_end_matches(is_end_sign).trim_start_matches(is_start_sign);
         if !written.contains(char::is_alphabetic) {

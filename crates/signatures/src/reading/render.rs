@@ -250,7 +250,7 @@ impl Page {
         style
     }
 
-    /// Closes the elements that a new one ends implicitly. For example, a cell ends the previous cell.
+    /// Closes the elements that a new element ends implicitly. For example, a cell ends the previous cell.
     fn close_implied(&mut self, family: Family) {
         let (ends, within) = match family {
             Family::CELL => (Family::CELL, Family::ROW.or(Family::TABLE)),
