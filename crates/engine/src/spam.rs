@@ -295,7 +295,7 @@ impl SpamBook {
         age.is_some_and(|age| generations.contains(age))
     }
 
-    /// Adds signatures to a book's set that is being rebuilt.
+    /// Adds signatures to the rebuilt set of a book.
     pub(crate) fn rejoin(&mut self, book: Book, epoch: u64, set: &[Fingerprint]) {
         // Ignore errors: the generation may have ended meanwhile.
         let _ = match book {

@@ -155,7 +155,8 @@ impl Heads {
         is_later && older.chains().all(is_kept)
     }
 
-    /// Returns true if a server that keeps `kept` of the same origin, if anything, should keep these heads instead.
+    /// Returns true if a server should keep these heads instead of `kept`, the heads of the same origin that it has, if
+    /// any.
     #[must_use]
     pub fn is_news(&self, kept: Option<&Self>, epochs: &Epochs) -> bool {
         kept.is_none_or(|kept| self != kept && self.replaces(kept, epochs))

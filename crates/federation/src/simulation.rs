@@ -58,7 +58,7 @@ pub struct Summary {
     pub grown: u64,
     /// Number of times that a broker lost data.
     pub forgotten_by_broker: u64,
-    /// Number of chains of nodes whose copy was damaged.
+    /// Number of chains of which a node's copy was damaged.
     pub damaged: u64,
     /// Number of nodes that an intruder used and that the operator then forgot.
     pub nodes_forgotten: u64,

@@ -507,7 +507,7 @@ impl Node {
         Origin { key: self.public(), incarnation }
     }
 
-    /// Returns heads without chains, signed at a time.
+    /// Returns heads without chains, signed at the given time.
     fn heads(self, incarnation: u64, time: u64) -> Vec<u8> {
         Heads::new(REALM, self.origin(incarnation), Time(time), []).sign(&self.key())
     }

@@ -45,7 +45,8 @@ fn versions_differ_in_nul_only() {
     assert_eq!(predigest(message, Version::V1_1), ["12345678andmorewords"]);
 }
 
-/// A part nested deeper than the limit is one leaf, so its header counts as text. Up to the limit, the header does not.
+/// A part nested deeper than the limit is one leaf, so its header counts as text. Up to the limit, the header does not
+/// count as text.
 #[test]
 fn parts_are_found_up_to_the_bound_of_nesting() {
     let nested = |depth: usize| {

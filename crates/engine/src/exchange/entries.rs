@@ -156,7 +156,8 @@ impl Entries {
 /// Decodes a whole payload and returns its number of entries.
 ///
 /// # Errors
-/// [`Malformed`] for bytes that no origin writes. An engine would refuse them, but only after they were journalled.
+/// [`Malformed`] for bytes that no origin writes. An engine would refuse such bytes, but only after they were
+/// journalled.
 pub fn count_entries(book: Book, encoding: Encoding, payload: &[u8]) -> Result<usize, Malformed> {
     Entries::read(book, encoding, payload).map(|entries| entries.len())
 }

@@ -134,7 +134,7 @@ pub struct Exporter {
     /// True once the logs were checked.
     is_checked: bool,
     failing: Option<Failing>,
-    /// The error, while the exporter fails for a reason other than the logs.
+    /// The current error, if the exporter fails for a reason other than the logs.
     stuck: Option<String>,
     tried: Option<Duration>,
 }
@@ -157,13 +157,13 @@ pub fn awaits_cluster(links: impl IntoIterator<Item = (Option<Relation>, OwnChai
 }
 
 impl Exporter {
-    /// Returns the error, as long as the logs cannot be written.
+    /// Returns the current error, if the logs cannot be written.
     #[must_use]
     pub fn log_error(&self) -> Option<&str> {
         self.failing.as_ref().map(|failing| failing.error.as_str())
     }
 
-    /// Returns the error, as long as the exporter fails for another reason.
+    /// Returns the current error, if the exporter fails for another reason.
     #[must_use]
     pub fn other_error(&self) -> Option<&str> {
         self.stuck.as_deref()

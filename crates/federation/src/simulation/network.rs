@@ -93,7 +93,7 @@ enum Action {
     Join,
 }
 
-/// A link of a process: the server, the number of its process, and the number of the link.
+/// Identifies a link: its server, the number of the server's process, and the number of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     server: usize,

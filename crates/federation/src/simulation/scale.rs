@@ -3,8 +3,8 @@
 //!
 //! The servers are those of the other simulations: engine, coordinator, shelf, segments and heads are the production
 //! code. Clock, disk and network are replaced: a disk syncs in no time, and a message takes [`NEAR_MS`] within a region
-//! and [`FAR_MS`] between two regions. Processing takes no time, so whether a real machine could reach a figure shows
-//! only in the processor time of the simulation.
+//! and [`FAR_MS`] between two regions. Processing takes no simulated time. Only the processor time of the simulation
+//! shows whether a real machine could reach a figure.
 //!
 //! Each node has a history of [`DAYS`] days, because the length of heads depends on the number of live generations.
 

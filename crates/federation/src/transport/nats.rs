@@ -328,7 +328,7 @@ fn is_absent(error: &LastRawMessageErrorKind) -> bool {
     }
 }
 
-/// Counts connections, to wake tasks that depend on a new one.
+/// Counts connections, to wake tasks that wait for a new connection.
 fn counting(
     connects: &watch::Sender<u64>,
     broker: String,

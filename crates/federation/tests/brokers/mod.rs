@@ -19,7 +19,7 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Folders in which Debian installs daemons, not always on the path of users other than root.
+/// Folders in which Debian installs daemons. They are not always on the path of users other than root.
 const DAEMON_FOLDERS: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
 /// The servers of one broker, stopped on drop.

@@ -76,7 +76,7 @@ struct Server {
     engine: Engine,
     receiver: Receiver,
     known: Arc<Known>,
-    /// The reason why events are refused, for these events.
+    /// For each kind of event that is refused, the reason.
     refusals: BTreeMap<&'static str, ExchangeRefusal>,
     /// The reason why events are not stored.
     store_error: Option<String>,

@@ -140,7 +140,7 @@ pub(crate) const fn add_nibbles(a: u64, b: u64) -> (u64, u64) {
     let even = (a & EVEN) + (b & EVEN);
     let odd = (a >> 4 & EVEN) + (b >> 4 & EVEN);
     let (even_over, odd_over) = ((even & CARRY) >> 4, (odd & CARRY) >> 4);
-    // 15 Put 15 in each nibble that overflowed. Shift and subtraction vectorise; a multiplication by 15 would not.
+    // Put 15 in each nibble that overflowed. Shift and subtraction vectorise; a multiplication by 15 would not.
     let (even_top, odd_top) = ((even_over << 4) - even_over, (odd_over << 4) - odd_over);
     ((even | even_top) & EVEN | ((odd | odd_top) & EVEN) << 4, even_over | odd_over << 4)
 }

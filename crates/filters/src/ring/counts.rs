@@ -49,9 +49,9 @@ pub struct CountsRing {
 /// The resources that an insertion needs in its generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// The key is new to the generation and will raise cells from 0.
+    /// True if the key is new to the generation and will raise cells from 0.
     pub cells: bool,
-    /// The count will exceed 15 and has no record yet.
+    /// True if the count will exceed 15 and has no record yet.
     pub record: bool,
 }
 

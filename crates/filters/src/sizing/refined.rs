@@ -138,7 +138,7 @@ const SHUFFLED_BAND: f64 = 1.3;
 
 fn was_checked(load: f64, hashes: u32, counts: Counts) -> bool {
     let cells_per_key = f64::from(hashes) / load;
-    // A small tolerance, so that a filter built for exactly 8 or 32 cells per key is within the checked range.
+    // Allow a small tolerance, so that a filter built for exactly 8 or 32 cells per key is within the checked range.
     (7.5..=32.5).contains(&cells_per_key)
         && (4..=8).contains(&hashes)
         && (1.0..=100.0).contains(&counts.mean)

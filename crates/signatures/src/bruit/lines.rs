@@ -382,11 +382,11 @@ const KEY_LINES_MAX: usize = 400;
 
 /// Maximum number of header lines of PGP's armour.
 const ARMOUR_HEADERS_MAX: usize = 4;
-/// Maximum number of words in all of these lines. Old versions of PGP Desktop wrote up to 17.
+/// Maximum number of words in all header lines of the armour. Old versions of PGP Desktop wrote up to 17.
 const ARMOUR_HEADER_WORDS_MAX: usize = 24;
 /// Maximum number of bytes of a line of armour.
 const ARMOUR_BYTES_MAX: usize = 76;
-/// Minimum number of bytes of such a line, except the last. A shorter line may be a word.
+/// Minimum number of bytes of a line of armour, except the last line. A shorter line may be a word.
 const ARMOUR_BYTES_MIN: usize = 48;
 
 /// Marks the lines that PGP adds around a text: the header above it, with the name of the hash, and the signature or the

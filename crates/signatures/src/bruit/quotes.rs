@@ -375,7 +375,7 @@ struct AttributionSigns {
     /// True if there are enough numbers for a date.
     has_date: bool,
     has_number: bool,
-    /// True if the first word is one that attributions begin with.
+    /// True if the first word is a usual first word of attributions.
     is_opened: bool,
     /// True if the text is short enough for an attribution without date and address.
     is_short: bool,

@@ -15,7 +15,7 @@ pub const STORED_MIN: usize = 6;
 
 /// Fixed part of the minimum number of found features for any match, in hundredths of a feature.
 const FLOOR: u64 = 300;
-/// Part of that minimum that grows with the report, in per cent of the stored features.
+/// Part of the minimum for any match that grows with the report, in per cent of the stored features.
 const FLOOR_SHARE: u64 = 31;
 
 /// Minimum percentage of the report that must be found in a message that contains the report and other text.
@@ -26,7 +26,7 @@ const WITHIN_SHARE: u64 = 62;
 
 /// Fixed part of the minimum number of found features if words were altered, in hundredths of a feature.
 const SPREAD: u64 = 200;
-/// Part of that minimum that grows with the report, in per cent of the stored features.
+/// Part of the minimum for altered words that grows with the report, in per cent of the stored features.
 const SPREAD_SHARE: u64 = 34;
 /// Maximum percentage of a quarter's stored features that count if words were altered.
 const QUARTER_CAP: u64 = 50;
@@ -58,9 +58,9 @@ const CLOSE_STORED: u64 = 32;
 /// Minimum percentage of the features of the worst quarter that are found if words were altered everywhere. If a block
 /// of text was replaced instead, some quarters are found completely and others hardly at all.
 const ALTERED_QUARTER: u64 = 25;
-/// Minimum percentage for the two worst quarters on average.
+/// Minimum average percentage of the features found in the two worst quarters, if words were altered everywhere.
 const ALTERED_HALF: u64 = 33;
-/// Minimum percentage for the two worst quarters relative to the two best.
+/// Minimum share found in the two worst quarters, in per cent of the share found in the two best quarters.
 const ALTERED_RATIO: u64 = 50;
 
 /// The properties of a report that are stored with its features.

@@ -15,8 +15,8 @@ pub(super) struct Header<'a> {
 impl<'a> Header<'a> {
     /// Reads header lines, and the empty line after them.
     ///
-    /// A `From ` line is an mbox envelope if it is the first line. As the last line, it belongs to the body and is put
-    /// back, but the empty line after it is not. Anywhere else, it is ignored.
+    /// A `From ` line is an mbox envelope if it is the first line. If it is the last line, it belongs to the body and
+    /// is put back, but the empty line after it is not put back. Anywhere else, it is ignored.
     pub(super) fn read(reader: &mut Reader<'a>, message_by_default: bool) -> Self {
         let mut header = Self { message_by_default, ..Self::default() };
         let mut field = Field::Ignored;

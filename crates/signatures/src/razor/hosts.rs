@@ -4,7 +4,7 @@
 //! only in the last line. A word that begins with `www` counts only if there is also a link.
 //!
 //! The client works on characters, not bytes. Once a reference such as `&#300;` produces a character above 255, Perl
-//! applies Unicode rules to the whole text. Two more characters then are white space, and accented capitals have
+//! applies Unicode rules to the whole text. Two more characters then count as white space, and accented capitals have
 //! lower-case forms.
 
 use std::borrow::Cow;

@@ -77,7 +77,7 @@ pub(super) struct Style {
     has_no_room: bool,
     is_out_of_flow: bool,
     is_far_away: bool,
-    /// True if the order of characters is forced, false if it is explicitly not.
+    /// True if the order of characters is forced, false if it is explicitly not forced.
     is_order_forced: Option<bool>,
     is_right_to_left: Option<bool>,
 }

@@ -21,7 +21,7 @@ struct SourceState {
 }
 
 impl Shared {
-    /// Offers everything that these writers have, signed at a time.
+    /// Offers everything that these writers have, signed at the given time.
     fn offer_all(&self, writers: &[&Writer], time: Time) {
         let mut served = self.0.lock().unwrap();
         let heads = |writer: &&Writer| {

@@ -17,7 +17,7 @@ const DISKS_LOST_MAX: u64 = 3;
 /// Seconds by which a clock may jump in a run, ahead or back.
 const JUMP_SECONDS: u64 = 3;
 
-/// Budgets to which memory grows, the smallest that are possible.
+/// Budget to which a node's memory grows: the smallest possible budget.
 const BUDGET_BYTES: u64 = 8 << 20;
 
 /// Number of events by which an intruder claims and counts.
