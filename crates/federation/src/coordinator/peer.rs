@@ -104,7 +104,7 @@ impl fmt::Display for PeerState {
     }
 }
 
-/// A problem of a link as a whole.
+/// A problem that affects a whole link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// The source cannot be reached.
