@@ -90,7 +90,7 @@ impl TableStatus {
 }
 
 impl RingStatus {
-    /// Returns the fill level of the fullest generation or of its records. Above 1, the error rate is higher than planned.
+    /// Returns the fill level of the fullest generation or of its records. Above 1, the error rate exceeds its plan.
     #[must_use]
     pub fn fill(&self) -> f64 {
         let records = self.records.map_or(0.0, |(held, limit)| held as f64 / limit.max(1) as f64);
