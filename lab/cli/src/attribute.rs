@@ -22,16 +22,17 @@ const AFTER_HELP: &str = "\
 Payloads are cut into blocks, and two digests of each block are recorded: one of the block and its offset, and \
 one that also includes the pair (source, destination) that carried it. Anyone who has an excerpt of at least 95 \
 bytes can then find out which pairs carried it and when, and how likely a match is to be due to chance. Content is \
-not recorded. Keep the pages private: each contains its key, so anyone who has it can test guesses, and it lists who \
-communicated with whom.
+not recorded. Keep the pages private: anyone who has a page can test guesses, because the page contains its key, and \
+can see who communicated with whom.
 
 Packets are recorded one by one; streams are not reassembled. If an excerpt was sent in several packets, the \
 parts that lie within one packet are found. Payloads shorter than a block are not recorded.
 
 A search needs two whole blocks of the excerpt. An excerpt of three blocks less one byte (95 bytes by default, see \
---block-bytes) always contains two, at any position. A shorter one may contain fewer: a match is still valid, but \
-without a match the answer is 'too short to tell'. A pair is named if it carried every one of these blocks at its \
-position. At least one named pair carried them all in one payload; others may have carried them in several.
+--block-bytes) always contains two whole blocks, at any position. A shorter excerpt may contain fewer: a match is \
+still valid, but without a match the answer is 'too short to tell'. A pair is named if it carried every one of these \
+blocks at its position. At least one named pair carried all blocks in one payload; others may have carried them in \
+several payloads.
 
 With --mail, every MIME part is decoded and recorded, with LF as the line ending of text. A pair is the address of \
 the sender and of one recipient.

@@ -2,7 +2,7 @@
 //!
 //! The files of a directory are read in order of their names; subdirectories are ignored. Read errors are reported and
 //! do not stop the run; frames before the error have been processed. For verbs that handle Ctrl-C ([`stop`]), standard
-//! input ends soon after it, even if no more data arrives.
+//! input ends soon after Ctrl-C, even if no more data arrives.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -23,7 +23,7 @@ const BAR_STEP_BYTES: u64 = 1 << 20;
 
 /// Maximum number of bytes in one read from standard input.
 const PIECE_BYTES: usize = 64 * 1024;
-/// Maximum number of such reads that are buffered.
+/// Maximum number of buffered reads from standard input.
 const PIECES_MAX: usize = 4;
 
 /// Interval at which an idle pipe checks for a stop request.

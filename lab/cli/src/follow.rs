@@ -35,8 +35,8 @@ const QUIET_LOOKS: u32 = 3;
 pub(crate) enum Complete {
     /// A file is complete as soon as it exists: mail is moved into its directory atomically.
     AtOnce,
-    /// A file is complete once a newer one exists (as with `tcpdump -G` or `-C`) and it has not changed for a while
-    /// itself. After Ctrl-C, the newest file is complete, too.
+    /// A file is complete once a newer file exists (as with `tcpdump -G` or `-C`) and the file itself has not changed
+    /// for a while. After Ctrl-C, the newest file is complete, too.
     ByRotation,
 }
 

@@ -22,7 +22,7 @@ rate. It does not contain the keys themselves. To change the set of keys, build 
 A map file contains the secret key that its keys are hashed with. Anyone who has the file can query it and \
 test whether it was built with a given key: keep it secret if that matters.
 
-A line is a key, a tab and a whole number, or a key alone.
+Each line of input is a key, a tab and a whole number, or a key alone.
 
 Exit codes:
   0  done

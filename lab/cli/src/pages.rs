@@ -24,8 +24,8 @@ pub(crate) enum Outcome {
 }
 
 /// Calls `work` with the content of every page that overlaps `window`. Also passes the progress bar, which must be
-/// suspended while printing. A page that was deleted after the directory was listed is not an error: it made room for a
-/// newer one.
+/// suspended while printing. It is not an error if a page was deleted after the directory was listed: the recorder
+/// deletes old pages to make room for new ones.
 pub(crate) fn for_each(
     pages: &Pages,
     window: Span,

@@ -198,7 +198,7 @@ impl Horizon {
         self.takes_at(second, || date::now().0)
     }
 
-    /// Like [`Self::takes`], with a given clock. Reads it only for timestamps beyond the last limit.
+    /// Like [`Self::takes`], with a given clock. Reads the clock only for timestamps beyond the last limit.
     fn takes_at(&mut self, second: u64, now: impl FnOnce() -> u64) -> bool {
         if second > self.latest {
             self.latest = now().saturating_add(AHEAD_SECONDS);

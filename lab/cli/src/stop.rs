@@ -1,8 +1,8 @@
 //! Handles Ctrl-C and termination signals for verbs that record.
 //!
 //! After the first signal, reading continues for [`GRACE`], so that the last buffer of a pipe arrives: the same Ctrl-C
-//! also interrupts the program that writes to the pipe. Then the recorded data is written. A second signal before that
-//! exits at once.
+//! also interrupts the program that writes to the pipe. Then the recorded data is written. If a second signal arrives
+//! before that, the program exits at once.
 
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -15,15 +15,15 @@ use bruit_console::Failure;
 const AFTER_HELP: &str = "\
 Each router (or mail server) records a digest of every packet (or message) into pages, which are Bloom filters \
 that each cover a minute (an hour for mail). Anyone who has a packet can then find the routers that \
-saw it: the search starts beside the victim and follows the links. Content is not recorded: pages can only be tested \
-for packets that you already have. Each page contains its key.
+saw it: the search starts at the router next to the victim and follows the links. Content is not recorded: pages can \
+only be tested for packets that you already have. Each page contains its key.
 
 A topology file lists the links between routers and the location of their pages:
   [[router]]                      or [[server]], for mail
   name = \"edge-1\"
   pages = \"edge-1\"                relative to this file; omit it if the router records nothing
   links = [\"core-1\", \"core-2\"]    naming a link at one end is enough
-  rewrites = true                 if it changes packets (address translation, IPsec, end of a tunnel)
+  rewrites = true                 if the router changes packets (address translation, IPsec, end of a tunnel)
 
 The digest of a fragment, an ICMP error or an unreadable tunnelled packet cannot trace it back to its origin. The \
 answer says so, and the path is shown as open: the packet may have come from further away. A path is also open if it \

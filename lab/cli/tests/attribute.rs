@@ -124,7 +124,7 @@ fn an_excerpt_too_short_to_tell_is_never_reported_as_absent() {
     assert!(short > 0, "some excerpts of 64 to 94 bytes are too short to tell");
     // If a short excerpt is found, some of its carriers may still be missing.
     let found = printed(&["attribute", "query", &pages, "--text", &EXCERPT[..94]]);
-    let note = "the excerpt is shorter than 95 bytes: others may have carried it without being found\n";
+    let note = "the excerpt is shorter than 95 bytes: other pairs may also have carried it\n";
     assert!(found.ends_with(note), "{found}");
     let found = json(&["attribute", "query", &pages, "--text", &EXCERPT[..95], "--json"]);
     assert_eq!(found["is_long_enough"], true);

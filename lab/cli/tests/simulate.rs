@@ -70,7 +70,7 @@ fn comparing_prints_the_papers_figures_and_a_verdict() {
     let line = text.lines().find(|line| line.contains("refined    80K     4")).unwrap();
     assert!(line.contains("5.612e-3   7.312e-4") && line.contains(" s.e."));
     assert!(!text.contains("intuitive "), "the paper has no intuitive tables for these experiments");
-    assert!(text.contains(" of 18 means are within 2 standard errors"));
+    assert!(text.contains(" of 18 means differ from the paper's by at most 2 standard errors"));
     assert!(text.contains("18 of 18 within 4.5 "), "{text}");
 }
 
@@ -111,7 +111,7 @@ fn comparing_prints_the_papers_reduction_rates_with_their_errors_and_its_slip() 
     assert!(text.lines().nth(slip + 1).unwrap().contains("its own means give 2.753"), "{text}");
     let tie = text.lines().map(words).find(|words| words[..2.min(words.len())] == ["640K", "8"]).unwrap();
     assert_eq!(tie, ["640K", "8", "-", "-", "-", "-", "-"]);
-    assert!(text.contains(" reduction rates are within 2 standard errors"), "{text}");
+    assert!(text.contains(" reduction rates differ from the paper's by at most 2 standard errors"), "{text}");
 }
 
 #[test]

@@ -546,7 +546,7 @@ fn faults_are_told_in_one_line() {
     assert_eq!(query("--packet edge-1.pcap --at nowhere"), "bruit-lab: the topology has no router nowhere\n");
     assert_eq!(
         query("--packet edge-2.pcap --frame 11 --at core"),
-        "bruit-lab: edge-2.pcap: it has 10 frames, so there is no frame 11\n"
+        "bruit-lab: edge-2.pcap: has only 10 frames, so there is no frame 11\n"
     );
     assert!(query("--message message.eml").contains("has trace-packets pages, expected trace-messages pages"));
     let mbox = format!("From a\n{MESSAGE}\nFrom b\n{MESSAGE}");

@@ -48,8 +48,8 @@ pub(super) struct AttributeBuildArgs {
     #[arg(long)]
     follow: bool,
 
-    /// Maximum size of one hour's pages (64M and 64MiB are 2^26 bytes); busier hours get less accurate answers
-    /// [default: 64MiB, with --mail 4MiB]
+    /// Maximum size of the pages of an hour (64M and 64MiB are 2^26 bytes). If an hour has too much traffic for it,
+    /// answers are less accurate [default: 64MiB, with --mail 4MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     bytes_per_hour: Option<u64>,
 

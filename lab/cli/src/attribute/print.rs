@@ -49,7 +49,7 @@ fn pairs(answer: &Answer, excerpt_bytes: usize, output: &mut impl Write) -> io::
     }
     if answer.unlisted > 0 {
         let what = counted(answer.unlisted, "payload");
-        writeln!(output, "  and {what} of pairs that did not fit into the list and cannot be named")?;
+        writeln!(output, "  and {what} of other pairs, which cannot be named because the list of pairs was full")?;
     }
     if answer.is_cut {
         writeln!(
@@ -60,7 +60,7 @@ fn pairs(answer: &Answer, excerpt_bytes: usize, output: &mut impl Write) -> io::
     Ok(())
 }
 
-/// Describes a match that is likely to be chance.
+/// Describes a match that is likely to be due to chance.
 fn doubt(answer: &Answer, part: &Part) -> String {
     let (what, expected) = match answer.attributions.last() {
         Some(last) => (counted(answer.attributions.len() as u64, "pair"), last.part.expected_by_chance),

@@ -102,7 +102,7 @@ pub(super) fn run(arguments: &AttributeQueryArgs, output: &mut impl Write) -> Re
         writeln!(output, "{}", result.not_found())?;
     } else if !result.is_long_enough() {
         let needs = result.bytes_to_tell;
-        writeln!(output, "the excerpt is shorter than {needs} bytes: others may have carried it without being found")?;
+        writeln!(output, "the excerpt is shorter than {needs} bytes: other pairs may also have carried it")?;
     }
     Ok(ExitCode::from(if has_faults { FAULTS } else { result.exit_code() }))
 }
@@ -159,8 +159,8 @@ impl SearchResult {
         }
     }
 
-    /// Reports the pages that need a longer excerpt. Returns true if there are any, or if pages were unreadable. Fails
-    /// if no page can be searched.
+    /// Reports the pages that need a longer excerpt. Returns true if there are such pages, or if pages were unreadable.
+    /// Fails if no page can be searched.
     fn refuse(&self) -> Result<bool, Failure> {
         match self.refused.first() {
             None => Ok(self.faults > 0),

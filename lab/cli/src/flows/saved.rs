@@ -26,7 +26,7 @@ pub(super) fn split(files: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<PathBuf>), F
 /// Returns true if a file contains saved counters. Returns false for an unreadable file; the error is reported when the
 /// file is then read as a capture.
 fn is_saved(file: &Path) -> Result<bool, Failure> {
-    // Do not read from a pipe: what is read here would be lost.
+    // Do not read from a pipe: the bytes read here would be lost.
     if !fs::metadata(file).is_ok_and(|metadata| metadata.is_file()) {
         return Ok(false);
     }

@@ -1,6 +1,6 @@
 //! The list of files already recorded, and how it is stored. Files are identified by their metadata.
 //!
-//! Their names are not used: rotation reuses names, and mail is renamed when it is read.
+//! File names are not used: rotation reuses names, and mail is renamed when it is read.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};

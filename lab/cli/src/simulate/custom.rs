@@ -230,7 +230,7 @@ impl Predictions {
                 format!("a filter of only the {} keys that occurred {threshold} times or more", grouped(*bulk_keys)),
             ),
         ];
-        writeln!(output, "\nPredicted for strangers that reach {threshold}:")?;
+        writeln!(output, "\nPredicted share of strangers that reach {threshold}:")?;
         lines.iter().try_for_each(|(rate, what)| writeln!(output, "  {rate:<9}  {what}"))?;
         Ok(())
     }

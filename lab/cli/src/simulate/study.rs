@@ -40,11 +40,11 @@ pub(super) struct StudyArgs {
     #[arg(long)]
     compare: bool,
 
-    /// Draw counts freely; by default their sum and the number of zeros match those of the paper
+    /// Draw all counts at random; by default, their sum and the number of zeros match those of the paper
     #[arg(long)]
     free_counts: bool,
 
-    /// Draw counts freely, but only once for all rounds, as in the paper
+    /// Draw all counts at random, but only once for all rounds, as in the paper
     #[arg(long, conflicts_with = "free_counts")]
     one_draw: bool,
 

@@ -193,7 +193,7 @@ fn print_slip(reduction: &paper::Reduction, output: &mut impl Write) -> Result<(
     Ok(())
 }
 
-/// Returns a mark for a large difference, or an empty text.
+/// Returns a mark for a large difference, otherwise an empty string.
 fn mark(distance: f64) -> &'static str {
     match distance.abs() {
         distance if distance > FAR => "  <<",
@@ -206,8 +206,8 @@ fn print_verdict(what: &str, differences: &[Difference], output: &mut impl Write
     let within = |limit: f64| differences.iter().filter(|(distance, _)| distance.abs() <= limit).count();
     let all = differences.len();
     let near = within(NEAR);
-    writeln!(output, "{near} of {all} {what} are within {NEAR} standard errors of the paper's,")?;
-    writeln!(output, "{} of {all} within {FAR} (standard errors of the difference).", within(FAR))?;
+    writeln!(output, "{near} of {all} {what} differ from the paper's by at most {NEAR} standard errors")?;
+    writeln!(output, "of the difference, and {} of {all} by at most {FAR}.", within(FAR))?;
     if let Some((distance, place)) = differences.iter().max_by(|a, b| a.0.abs().total_cmp(&b.0.abs())) {
         writeln!(output, "The largest difference is {distance:+.2}: {place}.")?;
     }

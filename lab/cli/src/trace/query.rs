@@ -241,10 +241,10 @@ fn of_capture(path: &Path, number: u64, is_quoted: bool) -> Result<Target, Failu
                 .map_err(|what| bad_input(format!("{name}, frame {number}: {what}")));
         }
     }
-    Err(bad_input(format!("{name}: it has {} frames, so there is no frame {number}", grouped(frames))))
+    Err(bad_input(format!("{name}: has only {} frames, so there is no frame {number}", grouped(frames))))
 }
 
-/// Returns the packet of a frame, or the packet that it quotes.
+/// Returns the packet in a frame. If `is_quoted`, returns the packet that the ICMP error in the frame quotes.
 fn of_frame(frame: &Frame<'_>, when: When, is_quoted: bool) -> Result<Target, String> {
     let packet = packet::decode(frame).map_err(|reason| reason.to_string())?;
     if !is_quoted {

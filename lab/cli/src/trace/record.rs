@@ -218,7 +218,7 @@ fn untrusted_text(tally: &DoubtTally) -> String {
     tally.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the time in the Received field; without one, the time of the file; without that, the current time.
+/// Returns the time in the Received field, or else the time of the file, or else the current time.
 fn time_of(message: &Message<'_>) -> u64 {
     let of_file = || {
         let modified = fs::metadata(message.file).and_then(|metadata| metadata.modified()).ok()?;
