@@ -103,8 +103,8 @@ fn segment_of(signer: &NodeKey, chain: Chain, highs: &[u64], sequence: u64, prev
     Segment { realm, chain, sequence, previous, encoding, entries, payload: &payload }.sign(signer)
 }
 
-/// Measures how fast a new node processes ten million signatures, in the chains of all live generations. It verifies,
-/// journals and applies them as a link does.
+/// Measures how fast a new node processes ten million signatures, in the chains of all live generations. The node
+/// verifies, journals and applies them as a link does.
 fn catching_up(report: &mut Report) -> io::Result<()> {
     let signer = NodeKey::generate([2; 32]);
     let current = chain(&signer).generation;
@@ -350,7 +350,7 @@ fn cluster_checks(report: &mut Report) -> io::Result<()> {
     cluster::figure(report, &alone, &ClusterConfig { folders: [a, b], texts })
 }
 
-/// Simulates networks with faults, and returns how many have wrong counts after all faults have ended.
+/// Simulates networks with faults, and reports how many have wrong counts after all faults have ended.
 fn networks(report: &mut Report) -> io::Result<()> {
     let (mut failed, mut all) = (0, bruit_federation::simulation::Summary::default());
     let begin = Instant::now();

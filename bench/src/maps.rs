@@ -123,7 +123,7 @@ fn mutable_bloomier(report: &mut Report) -> io::Result<()> {
     let rate = rate_of_others(|keys, values| map.get_batch(keys, values));
     let note = format!(
         "8 value and 8 check bits, false-positive rate {rate:.3e} (predicted {:.3e}), {wrong} wrong values \
-         after all were changed, at {:.0} ns each",
+         after all values were changed, at {:.0} ns each",
         map.false_positive_rate(),
         ns / KEYS as f64,
     );

@@ -43,7 +43,7 @@ const SCHEMES: &str = "exact,attachment,pyzor,razor,dcc,bruit";
 
 pub(crate) fn figures(report: &mut Report) -> io::Result<()> {
     let Mail { messages, origin } = mail::read()?;
-    // Neither the line of the mbox format nor a NUL reaches a milter in a header.
+    // Neither the `From ` line of the mbox format nor a NUL byte reaches a milter in a header.
     let messages = messages.into_iter().map(without_mbox_line).filter(|message| !message.contains(&0)).collect();
     let mail = Mail { messages, origin };
     let copies = MESSAGES_MIN.div_ceil(mail.messages.len());
@@ -81,7 +81,7 @@ fn cost(report: &mut Report, mail: &Mail, encoded: &[Vec<u8>], copies: usize) ->
     report.add(Figure::new("CPU time of bruit milter / CPU time of bruit sign", ratio, Target::AtMost(2.0), note))
 }
 
-/// Measures the messages per second if the milter, the server and the MTA share two processors.
+/// Measures the messages per second when the milter, the server and the MTA share two processors.
 fn speed(report: &mut Report, mail: &Mail, encoded: &[Vec<u8>]) -> io::Result<()> {
     let name = "messages per second of a milter and its server on two processors";
     let target = 1_000.0;

@@ -71,7 +71,7 @@ fn comparing_prints_the_papers_figures_and_a_verdict() {
     assert!(line.contains("5.612e-3   7.312e-4") && line.contains(" s.e."));
     assert!(!text.contains("intuitive "), "the paper has no intuitive tables for these experiments");
     assert!(text.contains(" of 18 means differ from the paper's by at most 2 standard errors"));
-    assert!(text.contains("18 of 18 within 4.5 "), "{text}");
+    assert!(text.contains("18 of 18 by at most 4.5."), "{text}");
 }
 
 #[test]

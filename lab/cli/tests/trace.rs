@@ -419,8 +419,8 @@ fn a_pipe_in_which_nothing_comes_is_recorded_when_the_program_is_asked_to_end() 
         let mut command = Command::new(env!("CARGO_BIN_EXE_bruit-lab"));
         command.args(["trace", "record", "-", "--as", "edge-1", "-o", "pages"]).current_dir(folder.path(""));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        // The input ends with half a frame, and the pipe stays open. A page is written when a later frame is past its
-        // end.
+        // The input ends with half a frame, and the pipe stays open. A page is written when a frame arrives whose time
+        // is past the end of the page.
         let whole = capture((0..130).step_by(10), 0);
         child.stdin.as_mut().unwrap().write_all(&whole[..whole.len() - 5]).unwrap();
         wait_for(|| pages(&folder) == 1);

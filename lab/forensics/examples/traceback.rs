@@ -98,7 +98,11 @@ fn throughput() -> Result<(), Box<dyn Error>> {
         capture.len() / 1_000_000
     );
     println!("  read and decoded: {:.2} million packets a second", million(best[0]));
-    println!("  recorded, pages written and synced: {:.2} ({:.2} of reading)", million(best[1]), best[0] / best[1]);
+    println!(
+        "  also recorded, with pages written and synced: {:.2} million packets a second ({:.2} times the reading speed)",
+        million(best[1]),
+        best[0] / best[1]
+    );
     Ok(())
 }
 

@@ -1,14 +1,15 @@
 //! Simulates both extensions at once, without the cells that cannot cause a wrong count.
 //!
-//! Every count, and the final value of every cell, is the same as in two of the library's `CountingFilter`s. The tests
-//! below compare them insertion by insertion. This module works with positions only, not with keys or hash functions.
+//! Every count, and the final value of every cell, is the same as in a pair of the library's `CountingFilter`s, one for
+//! each extension. The tests below compare them insertion by insertion. This module works with positions only, not with
+//! keys or hash functions.
 //!
-//! The idea is as follows. Call a key *safe* if no other key hits one of its cells, and *exposed* if all its cells are
-//! shared. The private cell of a safe key counts only this key, so the minimum of the key's cells is always its true
-//! count, and the count is never wrong. In the refined extension, the t-th insertion of a safe key raises each of its
-//! cells to t, or leaves the cell unchanged if it is higher. So only the cells of exposed keys, called *contested*,
-//! have to be simulated. In the paper's smallest filters, one key in forty is exposed and less than a third of the keys
-//! hit a contested cell. In larger filters, almost no key does.
+//! The idea is as follows. Call a key *safe* if at least one of its cells is *private*, that is, hit by no other key,
+//! and *exposed* if all its cells are shared. The private cell of a safe key counts only this key, so the minimum of
+//! the key's cells is always its true count, and the count is never wrong. In the refined extension, the t-th insertion
+//! of a safe key raises each of its cells to t, or leaves the cell unchanged if it is higher. So only the cells of
+//! exposed keys, called *contested*, have to be simulated. In the paper's smallest filters, one key in forty is exposed
+//! and less than a third of the keys hit a contested cell. In larger filters, almost no key does.
 
 use bruit_filters::hash::HashFamily as _;
 
@@ -34,7 +35,7 @@ const NO_SLOT: u32 = u32::MAX;
 
 /// The contested cells of an intuitive and a refined filter, and the keys that hit these cells.
 ///
-/// The same value is used for all filters: [`rebuild`](Self::rebuild) does not allocate memory again.
+/// One value serves all filters, one after another: [`rebuild`](Self::rebuild) does not allocate memory again.
 #[derive(Debug, Default)]
 pub(crate) struct ContestedCells {
     cells: Vec<Cell>,

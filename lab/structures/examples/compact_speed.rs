@@ -25,7 +25,7 @@ const CHUNK_CELLS: u64 = 1024;
 const ROUNDS: usize = 5;
 
 fn main() {
-    println!("keys      cells                bytes per cell  large counts  ns per insertion  ns per count");
+    println!("keys      layout               bytes per cell  large counts per cell  ns per insertion  ns per count");
     for keys in [100_000, 4_000_000] {
         let arrivals = zipf(keys, ARRIVALS_PER_KEY * keys as usize);
         let cells = CELLS_PER_KEY * keys;
@@ -60,7 +60,7 @@ fn measure<C: Cells>(keys: u64, arrivals: &[Fingerprint], name: &str, empty: &C,
     let filter = filter.expect("there is at least one round");
     let (bytes, large) = memory(filter.cells());
     let (bytes, large) = (bytes as f64 / filter.cells().len() as f64, large as f64 / filter.cells().len() as f64);
-    println!("{keys:<9} {name:<20} {bytes:>14.3}  {large:>12.4}  {insertion:>16.1}  {count:>12.1}");
+    println!("{keys:<9} {name:<20} {bytes:>14.3}  {large:>21.4}  {insertion:>16.1}  {count:>12.1}");
 }
 
 fn nanoseconds<T>(operations: usize, work: impl FnOnce() -> T) -> f64 {

@@ -38,7 +38,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     );
     let always = Cost { packets: 2 * CHECKS, bytes: CHECKS * (QUESTION_BYTES + ANSWER_BYTES), ..Cost::default() };
     println!("one query for every check: {} packets, {:.1} MB\n", always.packets, always.megabytes());
-    println!("cells   update     packets    bytes   of asking   updates  bytes a listing   asked in vain   missed");
+    println!("cells   update                       ÷ bytes of               update bytes       needless   missed");
+    println!("/ key       at     packets    bytes  all checks   updates      per listing        queries     hits");
     for cells in [8, 16, 32] {
         for percent in [0.1, 1.0, 10.0] {
             print(cells, percent, &run(cells, percent)?, &always);

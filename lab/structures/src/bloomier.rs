@@ -4,7 +4,7 @@
 //! Each key gets one of its cells as its *own* cell, which is adjusted to set the value of the key. The keys need an
 //! order in which no later key's own cell is among the k cells of an earlier key. The order is found backwards. A
 //! *singleton*, which is a cell that only one key has, becomes this key's own cell. The key takes the last free place
-//! in the order and is removed. That leaves new singletons, and so on. With three hash functions and a table of 1.23
+//! in the order and is removed, which creates new singletons, and so on. With three hash functions and a table of 1.23
 //! cells per key, this almost always succeeds; otherwise the next seed is tried.
 //!
 //! - [`BloomierFilter`] is immutable: its cells contain the values.

@@ -1,10 +1,11 @@
 //! Summary Cache. The owner of a cache has a counting filter, other servers have copies of its bits, and updates carry
 //! the bits that changed.
 //!
-//! The protocol of Fan, Cao, Almeida and Broder ("Summary Cache: a scalable wide-area web cache sharing protocol",
-//! IEEE/ACM Transactions on Networking, 2000). A [`Summary`] describes a cache that adds and removes keys, so it needs
-//! counts. Other servers only need to know whether a count is 0. They have a [`Published`] copy with one bit per cell,
-//! and receive an [`Update`] from time to time. If a bit changed and changed back since the last update, it is omitted.
+//! This is the protocol of Fan, Cao, Almeida and Broder ("Summary Cache: a scalable wide-area web cache sharing
+//! protocol", IEEE/ACM Transactions on Networking, 2000). A [`Summary`] describes a cache that adds and removes keys,
+//! so it needs counts. Other servers only need to know whether a count is 0. They have a [`Published`] copy with one
+//! bit per cell, and receive an [`Update`] from time to time. If a bit changed and changed back since the last update,
+//! it is omitted.
 //!
 //! Between updates, a copy is out of date and can be wrong in both directions: it may still contain a removed key, and
 //! a new key may be missing. A reader that cannot tolerate missing keys must query the owner.

@@ -24,7 +24,7 @@ const RECIPIENT_FIELDS: [&str; 4] = ["delivered-to", "x-original-to", "to", "cc"
 /// A message ready to be recorded.
 #[derive(Debug)]
 pub struct MailPayloads<'m> {
-    /// The time when the last server received the message; without it, the sender's date. `None` if the message has
+    /// The time when the last server received the message, or else the sender's date. `None` if the message has
     /// neither.
     pub time: Option<u64>,
     /// A pair of sender and recipient for each recipient.

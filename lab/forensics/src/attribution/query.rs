@@ -176,8 +176,9 @@ impl Answer {
         }
     }
 
-    /// Returns the probability that the matches are due to chance. For each n, this computes the probability that
-    /// chance produces n matches as long as the n-th longest or longer, and then takes the lowest.
+    /// Returns the probability that the matches are due to chance. For each n, this function computes the probability
+    /// that chance produces n matches that are at least as long as the n-th longest match. It returns the lowest of
+    /// these probabilities.
     fn chance_of_pairs(&self) -> f64 {
         let expected = self.attributions.iter().map(|found| found.part.expected_by_chance);
         (1..).zip(expected).map(|(named, expected)| at_least(named, expected)).fold(1.0, f64::min)

@@ -51,9 +51,9 @@ pub enum MergeError {
     /// The counters use different key fields.
     #[error("counted by {theirs}, expected {ours}")]
     Key {
-        /// Key fields of the counter to be added.
+        /// Expected key fields.
         ours: String,
-        /// Key fields expected.
+        /// Key fields of the counter to be added.
         theirs: String,
     },
     /// The counters use different secrets.

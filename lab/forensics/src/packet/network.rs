@@ -39,7 +39,7 @@ pub(super) struct Layer<'a> {
 
 /// Parses a packet. `cut_bytes` is the number of bytes of the frame that were not captured.
 ///
-/// Trust the length in the header: routers drop packets that are longer than their frame.
+/// The length in the header is trusted, because routers drop packets that are longer than their frame.
 pub(super) fn parse(bytes: &[u8], cut_bytes: usize) -> Result<Layer<'_>, Undecoded> {
     let (ip, error) = LaxIpSlice::from_slice(bytes).map_err(|error| reason(&error))?;
     let (header_bytes, extensions_bytes, declared) = match &ip {

@@ -23,9 +23,9 @@ const ICMPV6_ERRORS: [u8; 4] = [1, 2, 3, 4];
 /// Length of the ICMP header before the quoted packet.
 const ICMP_HEADER_BYTES: usize = 8;
 
-/// Protocols that carry packets (IANA numbers) which this crate did not decode: fragments of IP in IP, other kinds of
-/// GRE, minimal encapsulation, IPIP, EtherIP, encapsulation, L2TP and MPLS in IP. A tunnel that was decoded does not
-/// occur here, because the packet's protocol is then that of the inner packet.
+/// IANA numbers of the protocols that carry packets which this crate did not decode: fragments of IP in IP, other kinds
+/// of GRE, minimal encapsulation, IPIP, EtherIP, encapsulation, L2TP and MPLS in IP. The list does not cover decoded
+/// tunnels, because the packet's protocol is then that of the inner packet.
 const TUNNEL_PROTOCOLS: [u8; 9] = [4, 41, 47, 55, 94, 97, 98, 115, 137];
 /// The usual ports of L2TP, GTP-U, Teredo, IPsec behind address translation, VXLAN, Geneve and WireGuard.
 const TUNNEL_PORTS: [u16; 7] = [1701, 2152, 3544, 4500, 4789, 6081, 51820];

@@ -51,7 +51,7 @@ pub struct CustomOptions {
     pub layout: CustomLayout,
     /// Hash family that computes positions. The one-line layout always uses fingerprints.
     pub family: Family,
-    /// The count from which on a key is bulk, if bulk is measured.
+    /// The lowest count at which a key is bulk, if bulk is measured.
     pub threshold: Option<u32>,
     /// Number of rounds.
     pub rounds: u64,

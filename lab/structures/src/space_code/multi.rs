@@ -59,12 +59,12 @@ impl MultiResolutionFilter<OneLineFilter> {
     /// Creates an empty filter of about `bytes` bytes: half of them for the first resolution, a quarter for the second,
     /// and so on.
     ///
-    /// Each resolution receives a quarter of the packets of the previous one, but fewer of them are repetitions. It
-    /// therefore needs more than a quarter of the memory. Each resolution has at least one line.
+    /// Each resolution receives a quarter of the packets of the previous one, but fewer of these packets are
+    /// repetitions. So it needs more than a quarter of the memory of the previous one. Each resolution has at least one
+    /// line.
     ///
     /// # Panics
-    /// An error if the shape has no resolutions or more than [`RESOLUTIONS_MAX`], or an invalid number of groups or
-    /// hashes.
+    /// If the shape has no resolutions or more than [`RESOLUTIONS_MAX`], or an invalid number of groups or hashes.
     #[must_use]
     pub fn with_bytes(bytes: u64, shape: Shape, key_id: KeyId) -> Self {
         let all = 2.0 - 0.5f64.powi(shape.resolutions as i32 - 1);
@@ -94,8 +94,8 @@ impl<F: MembershipFilter<Key = Fingerprint>> MultiResolutionFilter<F> {
         Self { resolutions }
     }
 
-    /// Inserts each of `arrivals` into the resolutions selected by its draw. It always goes into the first resolution.
-    /// If it goes into one resolution, it also goes into the next with a probability of 1/4.
+    /// Inserts each of `arrivals` into the resolutions selected by its draw. An arrival always goes into the first
+    /// resolution. From each resolution that it goes into, it also goes into the next one with a probability of 1/4.
     pub fn insert_batch(&mut self, arrivals: &[Arrival]) {
         for (number, filter) in (0..).zip(&mut self.resolutions) {
             let mask = (1u64 << (number * BITS_PER_RESOLUTION)) - 1;

@@ -56,7 +56,7 @@ impl<F: MembershipFilter<Key = Fingerprint>> SpaceCodeFilter<F> {
     /// Creates an empty filter of l = `groups` groups. Each group has as many hash functions as `filter`.
     ///
     /// # Panics
-    /// An error if `groups` is not in 1..=[`GROUPS_MAX`].
+    /// If `groups` is not in 1..=[`GROUPS_MAX`].
     #[must_use]
     pub fn new(filter: F, groups: u32) -> Self {
         Self::of_resolution(filter, groups, 0)

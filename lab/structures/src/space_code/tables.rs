@@ -171,7 +171,7 @@ impl Lower {
     }
 }
 
-/// Returns the transition for one packet, of the number of groups that are truly hit.
+/// Returns the transition matrix, for one packet, of the number of groups that are truly hit.
 fn packet_matrix(groups: u32, share: f64) -> Lower {
     let more = |hit: usize| share * (f64::from(groups) - hit as f64) / f64::from(groups);
     Lower::from_fn(groups as usize + 1, |to, from| match to - from {
