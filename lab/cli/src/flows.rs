@@ -91,7 +91,7 @@ pub(crate) struct FlowsArgs {
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
 
-    /// Report this flow instead of the largest ones: the values of the key's fields, separated by commas
+    /// Report only this flow, given by the values of the key's fields, separated by commas
     #[arg(long = "flow", value_name = "VALUES", conflicts_with = "top")]
     flows: Vec<String>,
 

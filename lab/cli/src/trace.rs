@@ -25,7 +25,7 @@ A topology file lists the links between routers and the location of their pages:
   links = [\"core-1\", \"core-2\"]    naming a link at one end is enough
   rewrites = true                 if the router changes packets (address translation, IPsec, end of a tunnel)
 
-The digest of a fragment, an ICMP error or an unreadable tunnelled packet cannot trace it back to its origin. The \
+Fragments, ICMP errors and unreadable tunnelled packets cannot be traced back to their origin by their digests. The \
 answer says so, and the path is shown as open: the packet may have come from further away. A path is also open if it \
 ends at or beside a router that rewrites packets.
 

@@ -45,7 +45,7 @@ pub(super) struct TraceQueryArgs {
     #[arg(long, value_name = "CAPTURE", group = "subject", requires = "at")]
     packet: Option<PathBuf>,
 
-    /// Number of the frame in the capture, from 1
+    /// Number of the frame in the capture, counting from 1
     #[arg(long, value_name = "N", default_value_t = 1, requires = "packet")]
     frame: u64,
 
