@@ -22,7 +22,8 @@ const SMALL_TABLE_BYTES: usize = 96 << 20;
 const FEATURES: usize = 48;
 /// Number of lookups per timed round.
 const OPERATIONS: usize = 600_000;
-/// Number of features of a message, which are looked up together. It is the mean for ham in the near-replica study.
+/// Number of features of a message, which are looked up together. This number is the mean for ham in the near-replica
+/// study.
 const MESSAGE_FEATURES: usize = 300;
 
 pub(crate) fn figures(report: &mut Report) -> io::Result<()> {

@@ -11,7 +11,7 @@ use crate::mail::{self, Mail};
 use crate::report::{Figure, Report, Target};
 use crate::timing::{compare, time};
 
-/// A script that digests the messages on its standard input, and prints the CPU time that took.
+/// A script that digests the messages on its standard input, and prints the CPU time that this took.
 const PYZOR: &str = include_str!("pyzor.py");
 
 pub(crate) fn speed(report: &mut Report) -> io::Result<()> {

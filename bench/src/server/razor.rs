@@ -91,7 +91,7 @@ impl Connection {
         Ok(Self { stream })
     }
 
-    /// Sends [`CHECKS`] checks. Every second one is for a known signature.
+    /// Sends [`CHECKS`] checks. Every second check is for a known signature.
     fn check_all(&mut self, round: usize, batch: usize) -> io::Result<()> {
         let ep4 = Ep4::default();
         for first in (0..CHECKS).step_by(batch) {

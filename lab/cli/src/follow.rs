@@ -49,8 +49,8 @@ pub(crate) enum News<'n> {
     Idle,
 }
 
-/// Calls `work` with every file that appears in `folders`, oldest first, until Ctrl-C. Then calls it with the files
-/// that are left.
+/// Calls `work` with every file that appears in `folders`, oldest first, until Ctrl-C. Then calls `work` with the
+/// remaining files.
 pub(crate) fn for_each(
     folders: &[PathBuf],
     complete: Complete,

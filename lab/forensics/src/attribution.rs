@@ -11,8 +11,8 @@
 //!
 //! There are payload digests of single blocks only, none of doubled blocks, which leaves twice as many bits for each
 //! digest. So only the offset digests show that the blocks of an excerpt were adjacent in some payload. A pair that
-//! carried all the blocks, but in different payloads, is named as well as the pair that carried them together. The
-//! computed rates do not include such errors.
+//! carried all the blocks in different payloads is therefore also named, not only a pair that carried them together.
+//! The computed rates do not include such errors.
 //!
 //! The maximum size of a page follows from the disk limit per hour. When a page is written, it is folded to the size
 //! that its contents need. If there is more traffic than planned, all of it is still recorded, but the false-positive

@@ -74,7 +74,7 @@ impl Counts {
         }
     }
 
-    /// Draws counts for `keys` keys that match the known figures of the paper's draw.
+    /// Draws counts for `keys` keys. The counts match the known figures of the paper's draw.
     pub(crate) fn draw_like(self, keys: usize, known: PaperDraw, random: &mut impl Rng) -> Vec<u32> {
         let mut counts = match known.nonzero {
             Some(nonzero) => self.draw_nonzero(keys, nonzero, random),

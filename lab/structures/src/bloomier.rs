@@ -11,9 +11,9 @@
 //! - In [`MutableBloomierFilter`], the cells state *which* of the k cells is the key's own. A second table contains the
 //!   value, at the index of that cell. Values can be changed, but not the set of keys.
 //!
-//! Both store check bits above the value, which must be zero. For a key that is not in the set, each check bit is zero
-//! with probability 1/2. The mask is needed for this: without it, the check bits of a key whose cells are all empty
-//! would always be zero.
+//! Both filters store check bits above the value, which must be zero. For a key that is not in the set, each check bit
+//! is zero with probability 1/2. The mask is needed for this: without it, the check bits of a key whose cells are all
+//! empty would always be zero.
 
 mod immutable;
 mod mutable;

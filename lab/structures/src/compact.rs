@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(cells.allocated_bytes(), 625 * 64 + 16 * size_of::<Vec<Entry>>() as u64);
         (0..800).for_each(|i| cells.set(i * 100, 8 + i as u32));
         assert_eq!(cells.computed_bits(), 320_000 + 800 * (13 + 13));
-        // The tables contain at least these entries. They have capacity for at most twice as many, because `Vec`
+        // The tables contain at least these entries. The tables have capacity for at most twice as many, because `Vec`
         // doubles its capacity.
         let in_tables = cells.allocated_bytes() - 625 * 64 - 16 * size_of::<Vec<Entry>>() as u64;
         assert!((800 * 4..2 * 800 * 4).contains(&in_tables), "{in_tables}");

@@ -36,8 +36,8 @@ pub struct Question<'e> {
     pub excerpt: &'e [u8],
     /// Number of pages queried. The limit on false matches is divided by it.
     pub pages: usize,
-    /// Maximum number of payload digests to look up in each page. The best place is checked for every pair even if that
-    /// takes more.
+    /// Maximum number of payload digests to look up in each page. The best place is checked for every pair, even if
+    /// that takes more lookups.
     pub digests_max: u64,
 }
 

@@ -10,7 +10,7 @@ pub const PAGE_SHARE_BYTES_MIN: u64 = 64 * 1024;
 
 const SECONDS_PER_HOUR: u64 = 3600;
 
-/// The list of pairs may use one in this many bytes of a page.
+/// The list of pairs may use the size of a page divided by this number.
 const PAIRS_SHARE: u64 = 4;
 
 /// Maximum size of a page, not counting filter contents and pairs: the page header and two filter headers.

@@ -202,7 +202,7 @@ impl<'b> Reader<'b> {
         std::str::from_utf8(self.take(length.into())?).map_err(|_| SavedError::Damaged)
     }
 
-    /// Reads the filters. All of them use the key of the first.
+    /// Reads the filters. All filters use the key of the first one.
     fn filters(&mut self) -> Result<(FingerprintKey, Vec<OneLineFilter>), SavedError> {
         let resolutions = self.u32()? as usize;
         if !(1..=RESOLUTIONS_MAX).contains(&resolutions) {

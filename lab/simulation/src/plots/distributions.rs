@@ -73,7 +73,7 @@ const BARS_MAX: usize = 16;
 /// Minimum number of pairs for which a panel has room. Otherwise, a single pair would fill the panel.
 const BARS_MIN: usize = 5;
 
-/// End of the axis of shares. It is above 1, to leave room for the label of a full bar.
+/// End of the horizontal axis, which shows shares. It is above 1, to leave room for the label of a full bar.
 const ACROSS_END: f64 = 1.35;
 
 /// Draws the plot of wrong keys, for the first experiment that counted them.

@@ -33,8 +33,8 @@ pub(super) fn order<H: Neighbourhoods>(hashing: &H, entries: &[(H::Key, u32)]) -
     (order.len() == entries.len()).then_some(order)
 }
 
-/// The number of remaining keys that have each cell, and the XOR of their indices. For a singleton, the XOR is the
-/// index of its key.
+/// For each cell, the number of remaining keys that have it, and the XOR of the indices of these keys. For a singleton,
+/// the XOR is the index of its key.
 struct Tally {
     counts: Vec<u32>,
     keys: Vec<u32>,

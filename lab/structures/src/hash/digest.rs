@@ -257,7 +257,7 @@ pub enum DigestChunksError {
         digest: Digest,
     },
     /// A chunk would have no cell to select.
-    #[error("{cells} cells are too few: a chunk of the digest would have none to select")]
+    #[error("{cells} cells are too few: a chunk of the digest would have no cell to select")]
     Cells {
         /// m, the number of cells.
         cells: u64,

@@ -2,8 +2,8 @@
 //!
 //! This family is for study and for reproducing the paper's tables. It is not suitable for production. Every key is
 //! reduced modulo p first, so x and x + p share all their positions for any c and d. With n stored keys, a new key
-//! coincides with one of them with probability n / p, where p = 2,100,000,011. It is also linear, so a few known
-//! positions reveal c and d.
+//! coincides with one of them with probability n / p, where p = 2,100,000,011. The family is also linear, so a few
+//! known positions reveal c and d.
 
 use std::fmt;
 

@@ -78,7 +78,7 @@ impl<'f, F: MembershipFilter<Key = Fingerprint>> Estimator<'f, F> {
         (best.0, best.1)
     }
 
-    /// Returns, for each resolution, the fraction of groups in which a key is found that never arrived.
+    /// Returns, for each resolution, the fraction of groups in which a key that never arrived is found.
     pub fn false_positive_rates(&self) -> impl Iterator<Item = f64> {
         self.tables.iter().map(Table::false_positive_rate)
     }

@@ -1,9 +1,9 @@
 //! The distribution of hits after a number of packets. From it, packets are estimated from hits.
 //!
 //! The number j of groups that are truly hit is a Markov chain: a packet hits one more group with probability p (l − j)
-//! / l. Each group that is not hit is a false positive with the filter's rate. Both distributions are computed exactly,
-//! packet by packet for p = 1. For smaller p, each step has as many packets as cause a quarter of an insertion on
-//! average.
+//! / l. Each group that is not hit is a false positive with a probability that is the filter's rate. Both distributions
+//! are computed exactly, packet by packet for p = 1. For smaller p, each step has as many packets as cause a quarter of
+//! an insertion on average.
 
 use super::formulas::{coupon_collector, expected_insertions};
 
