@@ -12,7 +12,8 @@ pub(crate) struct Mail {
     pub(crate) origin: String,
 }
 
-/// Reads all messages below the folder that `BRUIT_CORPUS` names; without it, the messages of the tests.
+/// Reads all messages below the folder that `BRUIT_CORPUS` names. If the variable is not set, reads the messages of the
+/// tests.
 pub(crate) fn read() -> io::Result<Mail> {
     let corpus = corpus();
     let folder = corpus.clone().unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata"));

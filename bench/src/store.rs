@@ -83,7 +83,7 @@ fn durable_reports(report: &mut Report, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Submits the reports, an equal part from every thread. Returns the elapsed seconds.
+/// Submits the reports, an equal share from every thread. Returns the elapsed seconds.
 fn report_from_all(store: &Clearinghouse, load: Load, first: u64) -> f64 {
     let start = Instant::now();
     std::thread::scope(|scope| {

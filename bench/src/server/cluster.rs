@@ -1,7 +1,7 @@
 //! Checks answered by a cluster of two real nodes, compared with a single server.
 //!
-//! One processor stands for each machine. A node and its clients share it, so the second node adds a processor. The
-//! ratio shows the overhead of a cluster: each node also looks up the counts of the other.
+//! Each machine is represented by one processor, which a node and its clients share. So the second node adds a
+//! processor. The ratio shows the overhead of a cluster: each node also looks up the counts of the other.
 
 use std::io::{self, Error};
 use std::path::{Path, PathBuf};

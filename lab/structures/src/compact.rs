@@ -6,9 +6,9 @@
 //! which needs ⌈log2(m/N)⌉ bits instead of ⌈log2 m⌉. The interface is the same as that of wide cells.
 //!
 //! A table is an array of entries, sorted by offset and searched by bisection. Unlike a hash table, it needs no empty
-//! slots, tables with equal contents are equal arrays, and its memory is easy to compute. Inserting an entry moves all
-//! later entries, so tables must be short: a chunk has at most [`CHUNK_CELLS_MAX`] cells, and its table at most one
-//! 4-byte entry per cell.
+//! slots. Tables with equal contents are equal arrays, and the memory of a table is easy to compute. Inserting an entry
+//! moves all later entries, so tables must be short: a chunk has at most [`CHUNK_CELLS_MAX`] cells, and its table at
+//! most one 4-byte entry per cell.
 
 use bruit_filters::counting::{Cells, PackedCells, ShapeError};
 use bruit_filters::internal::ensure_equal;

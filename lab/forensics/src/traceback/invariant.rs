@@ -106,7 +106,7 @@ mod tests {
         Invariant::of_packet(&decode(&Frame { time: 0, link: Link::Ip, bytes: packet, original_bytes }).unwrap())
     }
 
-    /// Builds a packet in which every byte has a distinct value, except where the value matters.
+    /// Builds a packet in which every byte has a distinct value, except where the format requires a certain value.
     fn ipv4(payload: &[u8]) -> Vec<u8> {
         let mut header = vec![0x45, 0x01, 0, 0, 4, 5, 0x40, 0, 8, 17, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
         header[3] = 20 + payload.len() as u8;

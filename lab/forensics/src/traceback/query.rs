@@ -75,8 +75,8 @@ pub struct Path {
     /// their pages cover only part of it. If there are any, the path is open: the packet may have come from further
     /// away.
     pub may_come_from: Vec<usize>,
-    /// Those of the entry point and its neighbours that [rewrite](Router::rewrites) packets. If there are any, the path
-    /// is open: the packet may have passed through them in another form.
+    /// The routers that [rewrite](Router::rewrites) packets, among the entry point and its neighbours. If there are
+    /// any, the path is open: the packet may have passed through them in another form.
     pub may_be_rewritten_at: Vec<usize>,
     /// The reason why the digest may not show the whole path. If there is one, the path is open.
     pub doubt: Option<Doubt>,
