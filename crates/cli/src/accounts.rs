@@ -37,10 +37,10 @@ Examples:
   bruit accounts password razor ann@example.org < new.secret
   bruit accounts disable razor ann@example.org";
 
-/// Maximum number of bytes read for a secret, longer than any protocol allows.
+/// Maximum number of bytes read for a secret. No protocol allows a longer one.
 const SECRET_BYTES_MAX: u64 = 4096;
 
-/// Maximum number of pages requested from the server, more than any server has.
+/// Maximum number of pages requested from the server. No server has that many.
 const PAGES_MAX: usize = 256;
 
 /// HTTP status 404.

@@ -41,7 +41,7 @@ Exit codes:
   2  error: the server refused, a file could not be read, or an argument is invalid
   3  bulk: not known as spam, but sent to many recipients (at least one message, none of them spam, no error)
 A server that cannot be reached in time is reported on standard error; mail is never delayed. --on-error \
-sets the exit code for a server that does not answer or that refuses the request. Without --bulk-threshold, the \
+sets the exit code used if the server does not answer or refuses the request. Without --bulk-threshold, the \
 server's threshold applies.
 
 Data sent to the server: signatures, features of the text (from which the text cannot be reconstructed), the \
@@ -54,8 +54,8 @@ report. Otherwise, the server only checks the message, and the reason is printed
 whitelisted senders and lists is not counted and is never bulk.
 
 With --local, a message without a hit in the replica is unknown, and nothing is sent. A message with a hit is \
-checked with the server, and so is every message if the replica is stale or unusable. A replica does not contain \
-near replicas of known texts, whitelisted senders, or counts below 16 recipients. See 'bruit replica'.
+checked with the server, and so is every message if the replica is stale or unusable. A replica cannot recognise near \
+replicas of known texts, and it contains neither whitelisted senders nor counts below 16 recipients. See 'bruit replica'.
 
 The From field can be forged. If you whitelist senders, use --sender to pass the address that your mail system has \
 verified.
@@ -115,7 +115,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, conflicts_with_all = ["files", "json", "on_error"])]
     header: bool,
 
-    /// Exit code if the server does not answer or refuses, for example 2 or 75
+    /// Exit code if the server does not answer or refuses the request, for example 2 or 75
     #[arg(long, value_name = "CODE")]
     on_error: Option<u8>,
 

@@ -24,10 +24,10 @@ use claimant::{ClaimResult, Claimant, LessonResult, Outcome};
 /// on disk.
 pub(crate) const CLAIM_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The part of the spool that is sent after a claim.
+/// Limits on the part of the spool that is sent after a claim.
 ///
-/// A Sieve script may run for 10 seconds. With `--timeout 2s`, this is enough for the lock of the spool (2 s), the
-/// claim (2 s), rspamd (2 s) and this part (2.5 s).
+/// A Sieve script may run for 10 seconds. With `--timeout 2s`, that is enough for the spool's lock (2 s), the claim
+/// (2 s), rspamd (2 s) and this part of the spool (2.5 s).
 const SEND_LIMITS: SendLimits = SendLimits { reports: 20, time: Duration::from_secs(2) };
 
 const AFTER_HELP: &str = "\
@@ -44,11 +44,11 @@ footers and quotations also occur in good mail and are not claimed. A revocation
 With --scheme, exactly the signatures of these schemes are claimed. Messages larger than 64 MiB are skipped.
 
 With --spool, a claim is kept in DIR until the server has answered, and sent by the next 'bruit report --spool' or by \
-'bruit spool send'. It counts once, even if an answer was lost. The folder is created for its owner only; use one folder \
-for each server.
+'bruit spool send'. A claim counts once, even if an answer was lost. The folder is created for its owner only; use one \
+folder for each server.
 
-With --attached, the input is a report that a user forwarded: the claims are about the messages attached to it. Use it \
-only for mail from authenticated users, because anyone else can send such a message, too.
+With --attached, the input is a report that a user forwarded: the claims are about the messages attached to it. Use \
+this option only for mail from authenticated users, because anyone can send such a message.
 
 With --rspamd, the message is also sent to your rspamd's controller: a report uses fuzzyadd, a revocation fuzzydel. \
 An rspamd error never prevents a claim. With --spool, messages of at most 2 MiB are kept until rspamd has answered.
@@ -86,7 +86,7 @@ pub(crate) struct ClaimArgs {
     #[arg(long, value_name = "DIR", env = "BRUIT_SPOOL")]
     spool: Option<PathBuf>,
 
-    /// Claim the messages attached to the input, such as a report that a user forwarded
+    /// Make claims about the messages attached to the input, which is a report that a user forwarded
     #[arg(long)]
     attached: bool,
 

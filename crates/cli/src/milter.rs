@@ -18,13 +18,13 @@ use crate::serve::{Format, notify};
 const AFTER_HELP: &str = "\
 For each message, the milter computes the signatures and sends one request to the server, which checks the message \
 and counts its recipients. By default it only adds the field X-Bruit with the verdict. It never delays or refuses \
-mail because of a fault of its own: without an answer within 3 seconds, the message passes as \
-'X-Bruit: unchecked'.
+mail because of a fault of its own: if the server does not answer within 3 seconds, the message passes with the \
+field 'X-Bruit: unchecked'.
 
 Without a configuration, the milter listens on inet:127.0.0.1:8626 and asks the server at http://127.0.0.1:8625. \
 packaging/milter.toml lists every setting with its default.
 
-Signals: SIGTERM and SIGINT stop the milter once the messages under way are answered. SIGHUP reloads the \
+Signals: SIGTERM and SIGINT stop the milter once the messages in progress are answered. SIGHUP reloads the \
 configuration, except listen, metrics and retry_key.
 
 Postfix, in main.cf:

@@ -1,4 +1,4 @@
-//! `bruit peers`: the state of a server's exchange with its peers, and taking back what one of them said.
+//! `bruit peers`: shows the state of a server's exchange with its peers, and removes a peer's data.
 
 use std::io::{self, BufWriter, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -44,10 +44,10 @@ enum PeersVerb {
 }
 
 const FORGET_HELP: &str = "\
-Use it after a break-in. The command returns once the decision is on disk. Then the books are built again from the logs \
-of all other servers; 'bruit peers' shows 'forgetting' until that is done, and 'forgotten' afterwards. All nodes of the \
-cluster that this server exchanges data with do the same. The server's data is refused, also if others pass it on, until \
-'bruit peers restore'.
+Use this command after a break-in on that server. It returns once the decision is on disk. Then the books are rebuilt \
+from the logs of all other servers. 'bruit peers' shows 'forgetting' until the rebuild is done, and 'forgotten' \
+afterwards. All nodes of the cluster that this server exchanges data with do the same. The forgotten server's data is \
+refused, even if other servers pass it on, until 'bruit peers restore'.
 
 Example:
   bruit peers forget node-3";

@@ -39,11 +39,12 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "F", value_parser = parse_rate, allow_negative_numbers = true, conflicts_with = "memory")]
     false_positive_rate: Option<f64>,
 
-    /// Memory for each filter, instead of a rate: 64M and 64MiB are 2^26 bytes, 64MB is 64000000
+    /// Memory for each filter, instead of a rate: 64M and 64MiB mean 2^26 bytes, 64MB means 64000000 bytes
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, allow_negative_numbers = true)]
     memory: Option<u64>,
 
-    /// Also print how often the counting filters report a false count of T or more
+    /// Also print how often a counting filter reports T or more for an unknown signature, and how often a known
+    /// signature's count is too high
     #[arg(long, value_name = "T", value_parser = parse_threshold, allow_negative_numbers = true)]
     threshold: Option<u32>,
 

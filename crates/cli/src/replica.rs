@@ -27,9 +27,9 @@ use bruit_console::quantity::{counted, grouped, human_bytes, parse_count, parse_
 use bruit_console::terminal::complain;
 
 const AFTER_HELP: &str = "\
-A replica contains the signatures that the server, its cluster and its peers have listed, or counted for 16 or \
-more recipients. It does not contain near replicas of known texts, revocations or whitelists, so 'bruit \
-check' asks the server about hits.
+A replica contains the signatures that the server, its cluster and its peers have listed, or counted for at \
+least 16 recipients. It does not contain revocations or whitelists, so 'bruit check' asks the server about hits. \
+It cannot recognise near replicas of known texts.
 
 THE FILE CONTAINS THE REALM'S SECRET KEY and is created with permissions 0600. Allow only the users who run \
 'bruit check' to read it. Fetching the realm requires a token with `replica = true` or, on the server's \
@@ -70,7 +70,7 @@ pub(crate) struct ReplicaArgs {
     #[arg(long, value_name = "FILE", env = "BRUIT_REPLICA", default_value = "/var/lib/bruit/replica")]
     data: PathBuf,
 
-    /// Number of listed signatures that a new replica is sized for; 10M need 28 MB
+    /// Number of listed signatures that a new replica is sized for; 10M signatures need 28 MB
     #[arg(long, value_name = "N", default_value = "10M", value_parser = parse_capacity)]
     capacity: u64,
 

@@ -17,7 +17,7 @@ use bruit_console::failure::bad_input;
 use bruit_console::quantity::{counted, parse_duration};
 use bruit_console::terminal::{complain, printable};
 
-/// Exit code if reports wait.
+/// Exit code if reports are waiting to be sent.
 const WAITING: u8 = 1;
 
 /// Exit code if reports were set aside or dropped.
@@ -33,7 +33,7 @@ Exit codes:
   2  error, files were set aside because they are damaged or the server refused them, or files cannot be read
 
 'bruit report --spool DIR' keeps reports in DIR until the server has answered. A spool holds at most 10,000 reports or \
-256 MiB, and a report at most 7 days.
+256 MiB, and keeps each report for at most 7 days.
 
 Examples:
   bruit spool /var/spool/bruit
@@ -101,7 +101,7 @@ pub(crate) fn run(arguments: &SpoolArgs, output: &mut impl Write) -> Result<Exit
     }
 }
 
-/// Opens an existing spool: a mistyped path must not become one.
+/// Opens an existing spool. Does not create one, because the path may be mistyped.
 fn open(folder: &Path) -> Result<Spool, Failure> {
     if !folder.is_dir() {
         return Err(Failure::BadInput(format!("{}: no such folder", folder.display())));
@@ -210,7 +210,7 @@ fn run_send(arguments: &SendArgs, output: &mut impl Write) -> Result<ExitCode, F
     })
 }
 
-/// Sends a part of the spool after a report was made. Prints errors.
+/// Sends a part of the spool after a report has been made. Prints errors.
 pub(crate) fn send_some(spool: &Spool, to: Destinations<'_>, limits: SendLimits) {
     match spool.send(to, limits) {
         Ok(sent) => {
@@ -243,7 +243,7 @@ fn complain_about(sent: &Sent) {
     complain_about_each(sent.faults.iter().map(|fault| format!("left in the spool: {fault}")));
 }
 
-/// Prints the first few lines, and the number of the others. A folder may contain thousands of bad files.
+/// Prints the first few lines, and the number of further lines. A folder may contain thousands of bad files.
 fn complain_about_each(lines: impl ExactSizeIterator<Item = String>) {
     let more = lines.len().saturating_sub(LINES_MAX);
     lines.take(LINES_MAX).for_each(|line| complain(&line));

@@ -18,8 +18,8 @@ verify, inspect and resize --dry-run change nothing and take no lock, so they wo
 repair, resize and accept-clock refuse to run while a server is running; accept-clock --server sends a request \
 to the server instead. A server also resizes at startup, if the memory budget in its configuration has changed.
 
-A copy of the directory is a backup, even if it is made while the server is running. The copy must be \
-finished before the server has written two more snapshots. Check it with verify.
+A copy of the directory is a backup, even if it is made while the server is running. Finish the copy \
+before the server has written two more snapshots. Check it with verify.
 
 realm.bruit contains the secret key of the realm; without this key, the journal and snapshots are useless. No command \
 prints the key.

@@ -2,7 +2,7 @@
 //! out again.
 //!
 //! An event only starts a comparison of the Junk folders with the list of known messages. So no message is missed if
-//! events are lost, or if the program does not run for a while. Every claim goes through the spool.
+//! events are lost or the program was not running for a while. Every claim goes through the spool.
 
 mod events;
 mod maildir;
@@ -38,32 +38,30 @@ use sync::{Claims, Field};
 /// Time limit of a request. It is shorter than that of `bruit report`, because the spool keeps unanswered claims.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Limits on sending the spool once.
+/// Limits on one attempt to send the spool.
 const SEND_LIMITS: SendLimits = SendLimits { reports: 1_000, time: Duration::from_secs(10) };
 
 /// Interval at which the spool is sent.
 const SEND_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Time without changes after which a Maildir is compared.
+/// Time without changes after which a Maildir is scanned.
 const SETTLE: Duration = Duration::from_millis(500);
 
-/// Maximum time from a change to the comparison.
+/// Maximum time from a change to the scan.
 const SETTLE_MAX: Duration = Duration::from_secs(5);
 
-/// Interval at which all Maildirs are compared. Some file systems report no changes.
+/// Interval at which all Maildirs are scanned, because some file systems do not report changes.
 const RESCAN_INTERVAL: Duration = Duration::from_secs(600);
 
 const AFTER_HELP: &str = "\
-A message that appears in Junk is reported, unless a filter has put it there (see --ignore). One that leaves Junk for \
-another folder of the same Maildir is revoked. Messages that are deleted or moved to Trash are left alone. At the first \
-start, messages that are already in Junk are left alone, too. After that, changes made while the program was not \
-running are also noticed. Claims wait in the spool until the server has answered.
+A message that appears in Junk is reported, unless a filter has put it there (see --ignore). A message that moves from \
+Junk to another folder of the same Maildir is revoked. Messages that are deleted or moved to Trash are left alone. At the first start, messages that are already in Junk are left alone, too. At later starts, changes made while the program was not running are noticed, too. Claims wait in the spool until the server has answered.
 
 The program runs until SIGTERM or SIGINT. SIGHUP compares all Maildirs.
 
 Exit codes:
   0  stopped by a signal, or done (with --once)
-  2  error, or with --once: a Maildir could not be compared, or claims still wait
+  2  error, or with --once: a Maildir could not be scanned, or claims are still waiting
 
 Examples:
   bruit watch --reporter ann --spool /var/spool/bruit /home/ann/Maildir
@@ -98,12 +96,12 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "Trash,Deleted Messages")]
     trash: Vec<String>,
 
-    /// Do not report messages with a header field that begins like this; can be repeated [default: "X-Bruit: spam",
-    /// "X-Bruit: bulk"]
+    /// Do not report messages that have this header field with a value that begins with this text; can be repeated
+    /// [default: "X-Bruit: spam", "X-Bruit: bulk"]
     #[arg(long, value_name = "FIELD: VALUE")]
     ignore: Vec<Field>,
 
-    /// Compare all Maildirs once, send the claims, and exit
+    /// Scan all Maildirs once, send the claims, and exit
     #[arg(long)]
     once: bool,
 
@@ -136,7 +134,7 @@ fn parse_maildir(text: &str) -> Result<Maildir, String> {
     Ok(Maildir { root: PathBuf::from(root), reporter })
 }
 
-/// Set by the signals that stop the program.
+/// Whether a signal has asked the program to stop.
 static IS_STOPPING: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn run(arguments: &WatchArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
@@ -174,7 +172,7 @@ struct Watcher<'a> {
     _lock: File,
 }
 
-/// The work to do, and its time.
+/// The work to do, and when to do it.
 struct Plan {
     /// Maildirs that changed.
     changed: BTreeSet<usize>,
@@ -215,7 +213,7 @@ impl<'a> Watcher<'a> {
         Ok(())
     }
 
-    /// Compares all Maildirs and sends the spool.
+    /// Scans all Maildirs and sends the spool.
     fn run_once(&self) -> ExitCode {
         let all: BTreeSet<usize> = (0..self.maildirs.len()).collect();
         let failed = self.sync(&all);
@@ -223,7 +221,8 @@ impl<'a> Watcher<'a> {
         if failed.is_empty() && is_sent { ExitCode::SUCCESS } else { ExitCode::from(2) }
     }
 
-    /// Sends the spool until there is no progress. Returns true if every claim was accepted and nothing waits.
+    /// Sends the spool repeatedly, until an attempt makes no progress. Returns true if every claim was accepted and
+    /// none is waiting.
     fn send_all(&self) -> bool {
         let mut is_lost = false;
         while let Some(sent) = self.send() {
@@ -239,14 +238,15 @@ impl<'a> Watcher<'a> {
         !is_lost && waiting.is_ok_and(|count| count == 0)
     }
 
-    /// Returns the number of claims that wait. Without an rspamd, messages for it wait for another program.
+    /// Returns the number of claims that are waiting. If no rspamd is configured, messages for rspamd are not counted:
+    /// another program sends them.
     fn waiting_count(&self) -> Result<usize, SpoolError> {
         let is_ours = |report: &SpooledReport| self.rspamd.is_some() || report.rspamd.is_none();
         let waiting = |entry: &SpoolEntry| matches!(entry, SpoolEntry::Waiting(report) if is_ours(report));
         Ok(self.spool.list()?.iter().filter(|entry| waiting(entry)).count())
     }
 
-    /// Works until a signal stops the program.
+    /// Watches the Maildirs and sends the spool until a signal stops the program.
     fn follow(&self, events: &mut Events) -> Result<(), Failure> {
         let now = Instant::now();
         let mut plan = Plan { changed: BTreeSet::new(), first_change: None, next_send: now, next_rescan: now };
@@ -272,7 +272,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Compares the Maildirs that changed, and sends the spool when it is time, or when there is something new.
+    /// Scans the Maildirs that changed. Sends the spool if any had changed, or if the time for sending has come.
     fn work(&self, plan: &mut Plan) {
         let is_new = !plan.changed.is_empty();
         let failed = self.sync(&std::mem::take(&mut plan.changed));
@@ -287,7 +287,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Compares Maildirs. Returns those that failed.
+    /// Scans Maildirs. Returns the indexes of those that failed.
     fn sync(&self, indexes: &BTreeSet<usize>) -> BTreeSet<usize> {
         let claims = Claims {
             spool: &self.spool,
@@ -309,7 +309,7 @@ impl<'a> Watcher<'a> {
         failed
     }
 
-    /// Sends the spool, up to the limits.
+    /// Sends the spool once, within the limits.
     fn send(&self) -> Option<Sent> {
         let to = Destinations { server: &self.client, rspamd: self.rspamd.as_ref() };
         let sent = self.spool.send(to, SEND_LIMITS);
@@ -335,14 +335,14 @@ impl Plan {
         }
     }
 
-    /// Returns true if it is time to work.
+    /// Returns true if the changed Maildirs should be scanned or the spool sent now.
     fn is_settled(&self, now: Instant, is_quiet: bool) -> bool {
         let is_settled = self.first_change.is_some_and(|first| is_quiet || now >= first + SETTLE_MAX);
         is_settled || now >= self.next_send
     }
 }
 
-/// Checks a Maildir and the name of its reporter at the start, so that a mistyped path is an error.
+/// Checks a Maildir and the name of its reporter at startup, so that a mistyped path is reported as an error.
 fn checked(maildir: &Maildir, reporter: Option<&str>, client: &Client) -> Result<Maildir, Failure> {
     let reporter = maildir.reporter.clone().or_else(|| reporter.map(str::to_owned));
     if let Some(name) = &reporter {
@@ -375,10 +375,10 @@ fn log(sent: &Sent) {
     }
     let (dropped, refused, damaged) = (sent.dropped, sent.refused.len(), sent.damaged.len());
     if dropped + refused + damaged > 0 {
-        tracing::warn!(dropped, refused, damaged, "claims lost: see bruit spool");
+        tracing::warn!(dropped, refused, damaged, "claims lost: see 'bruit spool'");
     }
     if let Some(error) = sent.faults.first() {
-        tracing::warn!(files = sent.faults.len(), %error, "files of the spool cannot be read or changed");
+        tracing::warn!(files = sent.faults.len(), %error, "files in the spool cannot be read or changed");
     }
 }
 

@@ -19,8 +19,8 @@ pub(crate) enum NoAnswer {
     Malformed(String),
 }
 
-/// Creates an agent that ignores redirects and proxies, so that requests go only to the given server. It has no time
-/// limit; each request has its own.
+/// Creates an agent that ignores redirects and proxies, so that requests go only to the given server. The agent has no
+/// time limit; each request has its own.
 pub(crate) fn new() -> Agent {
     let config = Agent::config_builder()
         .http_status_as_error(false)

@@ -172,14 +172,14 @@ impl Client {
         self.get("/v1/stats")
     }
 
-    /// Returns the conditions of a server that accepts reports. A server in a severe state refuses.
+    /// Returns the conditions of a server that accepts reports. A server in a severe state refuses the request.
     ///
     /// # Errors
     /// Returns [`ClientError`] if the server accepts no reports, or if there is no valid response.
     pub fn ready(&self) -> Result<Ready, ClientError> {
         let request = self.request(Method::GET, "/v1/ready", ()).map_err(|cause| self.malformed(cause))?;
         let body = self.body(self.run(request))?;
-        // A healthy server has nothing to say.
+        // A healthy server returns an empty body.
         if body.is_empty() {
             return Ok(Ready::default());
         }
@@ -219,7 +219,7 @@ impl Client {
         self.get(&format!("/v1/whitelist?offset={offset}"))
     }
 
-    /// Takes back everything that a server said, and refuses its data from then on. Returns once the change is on disk;
+    /// Forgets a server: removes all its data, and refuses its data from then on. Returns once the decision is on disk;
     /// the data is removed afterwards.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
-//! A client for rspamd's controller: trains its fuzzy storages, and its Bayes classifier if wanted.
+//! A client for rspamd's controller: trains its fuzzy storages, and its Bayes classifier if requested.
 //!
 //! The controller receives whole messages. It has no idempotency keys: a message that is sent again after a lost answer
-//! is added again to a fuzzy storage. Its classifier recognises such a message.
+//! is added to a fuzzy storage a second time. The classifier recognises such a message.
 
 use std::time::Duration;
 
@@ -130,11 +130,11 @@ impl Rspamd {
         self.timeout
     }
 
-    /// Trains rspamd with a message: a report adds it to the fuzzy storages and trains the classifier with spam, a
-    /// revocation deletes it there and trains with ham.
+    /// Trains rspamd with a message: a report adds it to the fuzzy storages and trains the classifier with it as spam;
+    /// a revocation deletes it from the fuzzy storages and trains the classifier with it as ham.
     ///
-    /// The classifier comes first, because it recognises a message that is sent again. If it refuses the message for
-    /// good, the fuzzy storages still learn it.
+    /// The classifier is trained first, because it recognises a message that is sent again. If it refuses the message
+    /// permanently, the fuzzy storages still learn it.
     ///
     /// # Errors
     /// Returns [`RspamdError`] if the message was not learned, or if the result is unknown.
@@ -162,7 +162,7 @@ impl Rspamd {
         let request = request.body(&*lesson.message).map_err(|cause| self.malformed(&cause.to_string()))?;
         let request = self.agent.configure_request(request).timeout_global(Some(self.timeout)).build();
         let mut answer = self.agent.run(request).map_err(|error| self.failure(error))?;
-        // The classifier has nothing to learn from a message with too few or too many words. This is no failure.
+        // The classifier has nothing to learn from a message with too few or too many words. That is not a failure.
         if verb.starts_with("learn") && answer.status() == StatusCode::NO_CONTENT {
             return Ok(());
         }
@@ -209,8 +209,8 @@ impl RspamdError {
         !matches!(self, Self::Refused { .. } | Self::Malformed { .. })
     }
 
-    /// Returns true if rspamd may learn the message later. A wrong password waits too, because the operator can correct
-    /// it.
+    /// Returns true if rspamd may learn the message later. A message also waits after a wrong password, because the
+    /// operator can correct the password.
     #[must_use]
     pub const fn waits(&self) -> bool {
         match self {
@@ -274,7 +274,7 @@ mod tests {
         Lesson { message: b"Subject: x\n\ntext".to_vec(), flag: 1, weight: 10, trains_bayes: true }
     }
 
-    /// The fuzzy storage once never got a message that the classifier did not learn.
+    /// An earlier version never sent the fuzzy storage a message that the classifier did not learn.
     #[test]
     fn the_fuzzy_storage_learns_a_message_that_the_classifier_refuses() {
         for (status, body, is_learned) in [(204, "", true), (404, "{\"error\":\"no\"}", false)] {

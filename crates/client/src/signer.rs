@@ -53,8 +53,8 @@ impl Purpose {
     /// Returns the schemes that are sent by default.
     ///
     /// Claims omit DCC's checksums, and also Razor's e8 signatures (a domain and a length), because legitimate mail
-    /// shares these. Checks include both, because other reporters may have made claims about them. Links (`url`) are in
-    /// neither. From the signatures in a claim, the server chooses those that identify the message.
+    /// shares these. Checks include both, because other reporters may have made claims about them. Neither contains
+    /// links (`url`). From the signatures in a claim, the server chooses those that identify the message.
     #[must_use]
     pub fn schemes(self) -> Schemes {
         let names: &[&str] = match self {
@@ -133,8 +133,8 @@ mod tests {
     use super::*;
 
     const MESSAGE: &[u8] = b"From: Secret Sender <sender@secret.example>\nTo: <recipient@secret.example>\nSubject: the subject\n\
-        Message-ID: <identity@secret.example>\nList-Id: <list.secret.example>\nReceived: from relay.secret.example\nContent-Type: multipart/mixed; \
-        boundary=X\n\n--X\n\nGenuine watches at wholesale prices: http://shop.secret.example/watches and more of a text.\n\
+        Message-ID: <identity@secret.example>\nList-Id: <list.secret.example>\nReceived: from \
+        relay.secret.example\nContent-Type: multipart/mixed; boundary=X\n\n--X\n\nGenuine watches at wholesale prices: http://shop.secret.example/watches and more of a text.\n\
         --X\nContent-Type: image/png\nContent-Disposition: attachment; filename=secret.png\n\nnot an image\n--X--\n";
 
     fn schemes(subject: &Subject) -> Vec<&str> {

@@ -4,20 +4,23 @@
 //! stopped server loses nothing. Each report has a random ID, which the server remembers: a report that is sent twice
 //! counts once.
 //!
-//! **rspamd.** Whole messages can wait for rspamd in the same folder. They are independent of the reports, so neither
-//! server has to wait for the other. rspamd does not recognise IDs: if its answer was lost, the message is added to its
-//! fuzzy storage again.
+//! **rspamd.** Whole messages can wait for rspamd in the same folder. They are independent of the reports, so an outage
+//! of one server does not hold up the other. rspamd does not recognise IDs: if its answer was lost, the message is
+//! added to its fuzzy storage again.
 //!
-//! **Order.** Reports are sent in the order in which they were stored. Those that the server refuses for now come after
-//! the others. But a revocation and a report of the same message by the same person never overtake each other.
+//! **Order.** Reports are sent in the order in which they were stored. Reports that the server temporarily refuses are
+//! sent after the others. But a revocation and a report of the same message by the same person never overtake each
+//! other.
 //!
-//! **Files.** Each report is one file, `TIME-ID.report`, or `TIME-ID.rspamd` if it is for rspamd. `TIME` is when it was
-//! stored; `laterATTEMPTS-` comes before it once the server has refused the report for now. It is written under a temporary name and synced before it is renamed. A process that sends a report holds a lock on its file, which ends
-//! with the process. Damaged files and those that the server refused are set aside as `.damaged` and `.refused`, and
-//! never sent. A file that cannot be read or changed stays where it is; the others are sent.
+//! **Files.** Each report is one file, `TIME-ID.report`, or `TIME-ID.rspamd` if it is for rspamd. `TIME` is the time at
+//! which the report was stored. Once the server has temporarily refused the report, the name begins with
+//! `laterATTEMPTS-`. The file is written under a temporary name and synced before it is renamed. A process that sends a
+//! report holds a lock on its file; the lock ends with the process. Damaged files and refused reports are set aside as
+//! `.damaged` and `.refused`, and are never sent. A file that cannot be read or changed stays where it is; the others
+//! are sent.
 //!
-//! **Bounds.** [`REPORTS_MAX`], [`SPOOL_BYTES_MAX`] and [`REPORT_AGE_MAX`]. A full spool accepts no report; older
-//! reports are dropped when the spool is sent. Messages for rspamd get at most half of the room.
+//! **Bounds.** [`REPORTS_MAX`], [`SPOOL_BYTES_MAX`] and [`REPORT_AGE_MAX`]. A full spool accepts no more reports.
+//! Reports above the maximum age are dropped when the spool is sent. Messages for rspamd get at most half of the room.
 
 mod file;
 mod folder;
@@ -89,7 +92,7 @@ pub enum SpoolError {
         /// Their length.
         bytes: u64,
     },
-    /// The disk of the spool is full, or the user's share of it.
+    /// The spool's disk is full, or the user's disk quota is used up.
     #[error("no space left for the spool {}: {source}", folder.display())]
     DiskFull {
         /// Folder of the spool.
@@ -97,7 +100,7 @@ pub enum SpoolError {
         /// Error of the operating system.
         source: io::Error,
     },
-    /// Another process holds the lock of the spool for too long.
+    /// Another process has held the lock of the spool for too long.
     #[error("the spool {} is locked by another process", folder.display())]
     Busy {
         /// Folder of the spool.
@@ -112,7 +115,7 @@ pub enum SpoolError {
         source: io::Error,
     },
     /// The message is too long to be kept for rspamd.
-    #[error("a message of {bytes} bytes cannot be kept for rspamd: the maximum is {MESSAGE_BYTES_MAX}")]
+    #[error("a message of {bytes} bytes cannot be kept for rspamd: the maximum is {MESSAGE_BYTES_MAX} bytes")]
     TooLong {
         /// Length of the message.
         bytes: usize,

@@ -45,7 +45,7 @@ pub struct Config {
     pub listen: Vec<Address>,
     /// The address of the metrics over HTTP. Off by default.
     pub metrics: Option<SocketAddr>,
-    /// The file with the key by which retries are recognised. Without it, the key is new at each start.
+    /// The file with the key by which retries are recognised. Without the file, each start creates a new key.
     pub retry_key: Option<PathBuf>,
     /// The settings that can change while the milter runs.
     pub settings: Settings,
@@ -118,7 +118,7 @@ pub struct Whitelist {
 pub struct GreylistSettings {
     /// Minimum number of recipients.
     pub recipients: u32,
-    /// Time in which they were counted.
+    /// Period in which the recipients are counted.
     pub within: Duration,
     /// Minimum time before a retry passes.
     pub delay: Duration,

@@ -14,7 +14,7 @@ use crate::memory::{Memory, Reservation};
 use crate::metrics::CutOff;
 use crate::session::{Next, SequenceError, Session};
 
-/// Interval at which a waiting connection looks at the clock and at a request to stop.
+/// Interval at which a waiting connection checks the clock and whether the milter is stopping.
 const GLANCE: Duration = Duration::from_millis(250);
 
 /// Maximum time for the MTA to accept an answer.
@@ -50,7 +50,7 @@ pub(crate) enum ConnectionError {
 }
 
 impl ConnectionError {
-    /// Returns the reason why the milter closed the connection, or `None` if the other side or the system did.
+    /// Returns the reason why the milter closed the connection, or `None` if the other side or the system closed it.
     pub(crate) const fn cut_off(&self) -> Option<CutOff> {
         match self {
             Self::Io(_) => None,
@@ -137,7 +137,8 @@ impl Deadlines {
     }
 }
 
-/// Serves an MTA until it quits, until a time limit passes, or, between messages, until `is_stopping`.
+/// Serves an MTA until it quits or a time limit passes. Once `is_stopping` is set, returns as soon as no message is in
+/// progress.
 pub(crate) fn serve(
     mut socket: Socket,
     mut session: Session,

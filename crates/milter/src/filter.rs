@@ -20,13 +20,13 @@ use crate::recipients::Joint;
 use crate::server::{Deadline, Health, Listings, Remote, RequestKind, Unavailable};
 use crate::spool::{SpoolState, ensure_writable};
 
-/// The part of the spool that is sent at a time.
+/// Limits on the part of the spool that is sent at a time.
 const SEND_LIMITS: SendLimits = SendLimits { reports: 1_000, time: Duration::from_secs(20) };
 
 /// The reason in the field of a message on which the filter panicked.
 pub(crate) const FAILED: &str = "failed";
 
-/// The settings, with the clients made from them. A reload makes a new one; messages under way keep theirs.
+/// The settings, with the clients made from them. A reload creates a new filter; messages in progress keep the old one.
 pub(crate) struct Filter {
     pub(crate) settings: Settings,
     pub(crate) shared: Arc<Shared>,
@@ -80,7 +80,7 @@ impl Filter {
         self.shared.spool.note(Spool::open(folder).and_then(|spool| self.send_from(&spool)));
     }
 
-    /// Sends a part of a spool. Returns the number of reports that still wait.
+    /// Sends a part of a spool. Returns the number of reports that are still waiting.
     fn send_from(&self, spool: &Spool) -> Result<usize, SpoolError> {
         ensure_writable(spool.folder())?;
         let rspamd = self.settings.traps.rspamd.as_ref().map(|rspamd| &rspamd.controller);
@@ -94,7 +94,7 @@ impl Filter {
             tracing::warn!(dropped, refused, damaged, "reports of traps lost: see bruit spool");
         }
         if let Some(error) = sent.faults.first() {
-            tracing::warn!(files = sent.faults.len(), %error, "files of the spool cannot be read or changed");
+            tracing::warn!(files = sent.faults.len(), %error, "files in the spool cannot be read or changed");
         }
         if let Some(error) = &sent.rspamd_error {
             tracing::warn!(%error, "messages to traps wait for rspamd");
@@ -104,7 +104,8 @@ impl Filter {
 
     /// Decides what happens to a complete message. If that panics, the message passes.
     pub(crate) fn decide(&self, draft: &Draft) -> Outcome {
-        // All state that threads share is behind locks and atomics, and each change of it is complete.
+        // All state that threads share is behind locks and atomics, and each change to it is complete, so a panic
+        // leaves it consistent.
         let decided = panic::catch_unwind(AssertUnwindSafe(|| self.decide_or_panic(draft)));
         decided.unwrap_or_else(|_| {
             tracing::error!(id = draft.queue_id, "failed to filter a message; it passes unchecked");
@@ -150,7 +151,7 @@ impl Filter {
         result
     }
 
-    /// Puts a message into the spool, from where rspamd gets it soon.
+    /// Puts a message into the spool, from which it is soon sent to rspamd.
     fn keep_for_rspamd(&self, draft: &Draft) {
         let (Some(rspamd), Some(folder)) = (&self.settings.traps.rspamd, &self.settings.traps.spool) else { return };
         let Ok(bytes) = draft.bytes() else { return self.shared.metrics.rspamd_lost.add(1) };
@@ -158,11 +159,11 @@ impl Filter {
         let lesson = Lesson { message: bytes.to_vec(), flag, weight, trains_bayes };
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let report = SpooledReport::for_rspamd(ClaimKind::Report, lesson, time);
-        // With the same ID, a retry that comes before the message was sent replaces it.
+        // A retry has the same ID. If it comes before the message was sent, it replaces the message in the spool.
         let report = report.map(|report| SpooledReport { id: draft.identity().to_string(), ..report });
         let stored = report.and_then(|report| Spool::open(folder)?.store(report));
         if let Err(error) = stored {
-            tracing::warn!(%error, "rspamd does not learn a message to a trap");
+            tracing::warn!(%error, "a message to a trap was not stored for rspamd");
             self.shared.metrics.rspamd_lost.add(1);
         }
     }
@@ -197,7 +198,7 @@ impl Filter {
         }
     }
 
-    /// Keeps a report for later. Returns the result, and true unless the report waits already.
+    /// Stores a report in the spool for later. Returns the result, and true unless the report was already in the spool.
     fn spool(&self, report: SpooledReport) -> (TrapResult, bool) {
         let state = &self.shared.spool;
         let Some(folder) = &self.settings.traps.spool else {
@@ -302,7 +303,8 @@ impl Filter {
         Outcome { remove, add: Some(address.clone()), ..tagged }
     }
 
-    /// Returns true if the message is to be deferred because nobody knows it yet and many have received it.
+    /// Returns true if the message is to be deferred because nobody has reported it yet and many recipients have
+    /// received it.
     fn greylists(&self, draft: &Draft, class: Class, subject: &Subject) -> bool {
         let Some(settings) = &self.settings.greylist else { return false };
         if !matches!(class, Class::Unknown | Class::Bulk) {
@@ -316,7 +318,7 @@ impl Filter {
         self.shared.greylist.defers(settings, text, message, recipients, Instant::now())
     }
 
-    /// Answers while the server does not.
+    /// Decides about a message while the server does not answer.
     fn without_server(&self, draft: &Draft, subject: &Subject, reason: Unavailable) -> Outcome {
         let server = &self.settings.server;
         let listed = self
@@ -327,7 +329,8 @@ impl Filter {
             .and_then(|(listings, file)| listings.look_up(file, server.replica_max_age, subject));
         tracing::debug!(id = draft.queue_id, reason = reason.name(), listed, "not checked by the server");
         match listed {
-            // The replica has no confidence and one false hit in a hundred, so a hit is no reason to act.
+            // The replica states no confidence and has false hits for one unknown signature in a hundred, so a hit is
+            // no reason to act.
             Some(true) => self.unchecked("in_replica"),
             Some(false) => {
                 self.shared.metrics.message(Class::Unknown, Action::Tag);

@@ -26,7 +26,7 @@ pub(crate) struct Greylist {
 
 #[derive(Debug, Default)]
 struct Tables {
-    /// Texts, with the start of their period and the recipients since.
+    /// Texts, with the start of their period and the number of recipients since then.
     seen: Table<u64, (Instant, u32)>,
     /// Deferred messages, with the time of their first deferral.
     deferred: Table<Identity, Instant>,

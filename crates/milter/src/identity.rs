@@ -10,7 +10,7 @@ use std::path::Path;
 
 use bruit_filters::{Fingerprint, FingerprintKey};
 
-/// Maximum length of a key file. A longer one has no key.
+/// Maximum length of a key file. A longer file is invalid.
 const KEY_FILE_BYTES_MAX: u64 = 64;
 
 /// The ID of a message.
@@ -72,7 +72,7 @@ impl IdentityKey {
             }
         };
         let result = write();
-        // Nothing depends on it.
+        // Ignore errors: nothing depends on this file.
         let _ = fs::remove_file(unfinished);
         result
     }
@@ -92,7 +92,7 @@ impl IdentityKey {
 }
 
 impl std::fmt::Display for Identity {
-    /// Writes the 32 hexadecimal digits that a report's ID has.
+    /// Writes the ID as 32 hexadecimal digits, like the ID of a report.
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{:016x}{:016x}", self.0.high(), self.0.low())
     }

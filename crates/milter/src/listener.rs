@@ -48,7 +48,7 @@ impl Listener {
     }
 }
 
-/// A socket file, known by its place on the disk.
+/// A socket file, identified by its device and inode.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
@@ -79,7 +79,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 
 /// Wakes the thread that waits at this address.
 pub(crate) fn wake(address: &Address) {
-    // If this fails, nobody waits there any more.
+    // If this fails, no thread is waiting there any more.
     match address {
         Address::Inet(address) => drop(TcpStream::connect_timeout(&reachable(*address), WAKE_TIME_MAX)),
         Address::Unix(socket) => drop(UnixStream::connect(&socket.path)),

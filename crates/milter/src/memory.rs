@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Memory is reserved in steps, so that small pieces do not contend.
+/// Memory is reserved in steps of this size, so that threads do not contend for small pieces.
 const STEP_BYTES: u64 = 64 * 1024;
 
 /// A bound on the bytes of all messages that are being received.

@@ -2,7 +2,7 @@
 //!
 //! The bytes are those of the delivered message, without the fields that the MTA adds itself (`Received`,
 //! `Return-Path`) and without forged `X-Bruit` fields. Lines end in LF, as in a mailbox. So the signatures are those of
-//! the delivered message, even of malformed mail whose raw bytes are signed.
+//! the delivered message, even for malformed mail, for which the raw bytes are signed.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::recipients::{Recipients, address};
 /// Name of the header field with the verdict.
 pub(crate) const FIELD: &str = "X-Bruit";
 
-/// Maximum number of forged fields. A message with more is refused, unless it is not to be checked.
+/// Maximum number of forged fields. A message with more is refused, unless it is exempt from checks.
 pub(crate) const FORGED_MAX: u32 = 100;
 
-/// Maximum number of forged fields that are removed. As many fit into the longest header that Postfix accepts.
+/// Maximum number of forged fields that are removed. The longest header that Postfix accepts has room for that many.
 pub(crate) const REMOVED_MAX: u32 = 10_000;
 
 /// Maximum length of an envelope sender that is kept (RFC 5321).
@@ -167,7 +167,7 @@ impl Draft {
         self.filter.shared.identity_key.identity(&self.sender, self.recipients.hash(), &self.bytes)
     }
 
-    /// Makes room for more bytes. Returns false if they are not to be kept.
+    /// Makes room for more bytes. Returns false if the bytes will not be kept.
     fn has_room(&mut self, more: usize) -> bool {
         if self.lost.is_some() || self.skip.is_some() {
             return false;

@@ -173,13 +173,13 @@ impl Metrics {
         families.labelled("action", &Action::ALL.map(Action::name), &self.actions);
         families.counter("unchecked_total", "Messages that passed because they could not be checked.");
         families.labelled("reason", &unchecked_reasons(), &self.unchecked);
-        families.counter("skipped_total", "Messages that were not to be checked; for own networks, SMTP sessions.");
+        families.counter("skipped_total", "Messages exempt from checks. For own networks, this counts SMTP sessions.");
         families.labelled("reason", &Skip::ALL.map(Skip::name), &self.skipped);
         families.counter("trap_reports_total", "Reports of mail to traps.");
         families.labelled("result", &TrapResult::ALL.map(TrapResult::name), &self.traps);
         for (name, help, counter) in [
             ("greylisted_total", "Deferrals of unknown bulk mail.", &self.greylisted),
-            ("split_total", "Messages of which some recipients got a quarantined copy.", &self.split),
+            ("split_total", "Messages sent to the quarantine address in place of some recipients.", &self.split),
             (
                 "trap_refusals_total",
                 "Reports of traps that the server refused, repeated attempts included.",
@@ -201,7 +201,7 @@ impl Metrics {
         families.value(u64::from(state.is_server_up));
         families.gauge("spool_usable", "0 if the spool for reports of traps cannot be used.");
         families.value(u64::from(state.is_spool_usable));
-        families.gauge("spool_reports", "Reports of traps that wait in the spool.");
+        families.gauge("spool_reports", "Reports of traps waiting in the spool.");
         families.value(state.spooled_reports);
         families.summary("check_seconds", "Time of the requests that check a message.");
         families.part("_sum", self.check_microseconds.get() as f64 / 1e6);
@@ -224,7 +224,7 @@ impl Lost {
     }
 }
 
-/// The families of metrics. Samples belong to the last one.
+/// The families of metrics. Samples are added to the last family.
 #[derive(Default)]
 struct Families(Vec<Family>);
 

@@ -100,8 +100,8 @@ impl Class {
 impl Policy {
     /// Returns true if a message is bulk for this recipient.
     ///
-    /// The server's verdict depends on one threshold. For recipients with a lower one, the count decides, unless the
-    /// server may have exempted the message from bulk verdicts.
+    /// The server's verdict depends on one threshold. For recipients with a lower threshold, the count decides, unless
+    /// the server may have exempted the message from bulk verdicts.
     pub(crate) fn is_bulk(&self, checked: &Checked) -> bool {
         match (checked.verdict, self.bulk_recipients) {
             (Verdict::Bulk, None) => true,
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(action(Verdict::Ham, "revoked", 0, 99), Action::Tag);
     }
 
-    /// The server knows one threshold. It must neither widen nor narrow a recipient's own.
+    /// The server applies one threshold, which must neither raise nor lower a recipient's own threshold.
     #[test]
     fn each_recipient_has_its_own_threshold_for_bulk_mail() {
         let own = Policy { bulk: Action::Reject, bulk_recipients: Some(50), ..Policy::default() };

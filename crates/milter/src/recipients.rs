@@ -9,7 +9,8 @@ use crate::config::{Disagreement, Rule, Settings};
 use crate::identity::IdentityKey;
 use crate::policy::{Action, Policy};
 
-/// Maximum number of different rules among the recipients of a message. With more, the recipients disagree.
+/// Maximum number of different rules among the recipients of a message. With more rules, the recipients are treated as
+/// disagreeing.
 const RULES_MAX: usize = 64;
 
 /// Maximum number of recipients of a message that may be split. With more, the message is tagged for everyone.
@@ -36,7 +37,7 @@ pub(crate) struct Recipients {
     named_bytes: usize,
     /// True if `named` was given up, so the message cannot be split.
     is_unsplittable: bool,
-    /// A sum of hashes: the same recipients in any order have the same.
+    /// The sum of the recipients' hashes. It does not depend on their order.
     hash: u64,
 }
 
@@ -52,7 +53,7 @@ pub(crate) enum Joint<'a> {
 }
 
 impl Recipients {
-    /// Adds a recipient, as the MTA wrote it: in angle brackets or bare. `is_refused` tells that the MTA refused it.
+    /// Adds a recipient, as the MTA wrote it: in angle brackets or bare. `is_refused` is true if the MTA refused it.
     pub(crate) fn add(&mut self, written: &[u8], is_refused: bool, settings: &Settings, key: &IdentityKey) {
         let address = address(written);
         let is_trap = settings.traps.has(address);
@@ -128,8 +129,9 @@ impl Recipients {
         self.hash
     }
 
-    /// Returns the threshold for bulk mail that the recipients have in common. Without one, the server's threshold
-    /// applies to the verdict, and [`Policy::is_bulk`] compares the count with the others.
+    /// Returns the threshold for bulk mail that the recipients have in common. If they have none in common, the
+    /// server's threshold applies to the verdict, and [`Policy::is_bulk`] compares the count with each recipient's own
+    /// threshold.
     pub(crate) fn bulk_threshold(&self) -> Option<u32> {
         let mut thresholds = self.policies().map(|policy| policy.bulk_recipients);
         let first = thresholds.next().flatten().filter(|_| !self.has_more_rules);
@@ -141,7 +143,7 @@ impl Recipients {
         self.policies().any(|policy| policy.is_bulk(checked))
     }
 
-    /// Returns true if a recipient wants the message without a tag, and so without a delay, too.
+    /// Returns true if a recipient wants the message untagged, and therefore without a delay.
     pub(crate) fn is_accepted_by_some(&self, checked: &Checked) -> bool {
         self.off > 0 || self.policies().any(|policy| policy.action(checked) == Action::Accept)
     }
@@ -230,7 +232,7 @@ mod tests {
         assert_eq!(refused.traps, 2, "a refused trap does");
     }
 
-    /// The threshold of a recipient's rule once replaced the server's for everybody.
+    /// The threshold of a recipient's rule once replaced the server's threshold for everybody.
     #[test]
     fn the_server_is_asked_with_a_threshold_only_if_all_recipients_have_it() {
         let (_folder, settings) = settings("");
@@ -278,7 +280,7 @@ mod tests {
         assert_eq!(recipients.joint(&spam(), &settings.disagreement), Joint::Tag, "too many to split");
     }
 
-    /// A recipient of a megabyte was once kept, a thousand times per message.
+    /// Recipient addresses of a megabyte each were once kept, up to a thousand per message.
     #[test]
     fn a_message_to_an_overlong_address_is_not_split() {
         let (_folder, settings) = settings("disagreement = \"split\"\nsplit_to = \"q@b.example\"");

@@ -1,9 +1,9 @@
 //! Requests to the clearinghouse, and outages.
 //!
-//! A request without an answer begins an outage, and so does an answer that concerns every message, such as an unknown
-//! token. Other errors may concern single messages, so only several in a row begin an outage. The first request that
-//! succeeds ends it; both are logged once. During an outage, one message per [`PROBE_INTERVAL`] tries the server, and
-//! all others pass at once.
+//! A request without an answer begins an outage, and so does an answer that concerns every message, such as the refusal
+//! of a token. Other errors may concern single messages, so only several in a row begin an outage. The first request
+//! that succeeds ends the outage. The beginning and the end of an outage are each logged once. During an outage, one
+//! message per [`PROBE_INTERVAL`] tries the server, and all others pass at once.
 //!
 //! Checks and reports of traps have different tokens and rights, so each kind has its own outages.
 
@@ -26,7 +26,7 @@ const RETRY_WITHIN: Duration = Duration::from_millis(100);
 /// Number of errors in a row that begin an outage, if each may concern a single message.
 const ERRORS_MAX: u32 = 3;
 
-/// Minimum time for a request. With less, none is made.
+/// Minimum time for a request. If less is left, no request is made.
 const REQUEST_TIME_MIN: Duration = Duration::from_millis(10);
 
 /// The time by which a message must have its answer.
@@ -97,7 +97,7 @@ pub(crate) struct Remote {
 }
 
 impl Unavailable {
-    /// The names in metrics, except "busy", which messages without memory have, too.
+    /// The names in metrics, except "busy", which is also used for messages without memory.
     pub(crate) const NAMES: [&str; 4] = ["timed_out", "unreachable", "refused", "malformed"];
 
     /// Returns the name in metrics and header fields.
@@ -153,7 +153,8 @@ impl Health {
         self.lock().outage.is_some()
     }
 
-    /// Runs a request within the remaining time, unless an outage lasts and another message has just tried.
+    /// Runs a request within the remaining time, unless there is an outage and another message has just tried the
+    /// server.
     pub(crate) fn ask<T>(
         &self,
         deadline: Deadline,

@@ -22,13 +22,13 @@ use crate::session::{CurrentFilter, Session};
 /// Delay after a failure to accept a connection: the system has run out of something.
 const SHORTAGE: Duration = Duration::from_millis(100);
 
-/// Interval at which a stopping milter looks at its connections.
+/// Interval at which a stopping milter checks its connections.
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// Interval at which the spool is sent.
 const SPOOL_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Interval at which the thread of the spool looks whether the milter stops.
+/// Interval at which the spool's thread checks whether the milter is stopping.
 const SPOOL_GLANCE: Duration = Duration::from_secs(1);
 
 /// Minimum time between two log lines about connections that were refused or cut off.
@@ -60,7 +60,7 @@ pub enum StartError {
     /// The operating system has no random numbers.
     #[error("no random numbers")]
     Random(#[source] io::Error),
-    /// The file with the key of retries cannot be used.
+    /// The file with the retry key cannot be used.
     #[error("retry_key: failed to use {}", .file.display())]
     RetryKey {
         /// The file.
@@ -164,7 +164,7 @@ impl Milter {
         let service = &self.service;
         service.is_stopping.store(true, Ordering::Release);
         self.listening.iter().for_each(wake);
-        // Before the wait, so that a successor can listen there.
+        // Remove the socket files before the wait, so that a successor can listen there.
         self.sockets.iter().for_each(SocketFile::remove);
         let deadline = Instant::now() + service.current().settings.limits.stop;
         while service.open.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
@@ -232,8 +232,8 @@ impl Service {
         }
     }
 
-    /// Starts a thread for a connection. Beyond the limit, the connection is closed, and the MTA does what it does if a
-    /// milter is away.
+    /// Starts a thread for a connection. Beyond the limit, the connection is closed, and the MTA acts as if the milter
+    /// were unavailable.
     fn start_connection(self: &Arc<Self>, socket: Socket) {
         let metrics = &self.shared.metrics;
         metrics.connections.add(1);
@@ -273,7 +273,8 @@ impl Service {
         }
     }
 
-    /// Logs something that an MTA may cause at any rate. The metrics count all of them.
+    /// Logs an event that an MTA can cause at any rate, but limits the rate of log lines. The metrics count every
+    /// event.
     fn complain(&self, log: impl FnOnce()) {
         let mut last = self.last_complaint.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();

@@ -8,7 +8,7 @@ use bruit_protocols::milter::{Actions, Command, Options, Peer, Reply, Stage, Ste
 use crate::filter::Filter;
 use crate::message::{Draft, Skip};
 
-/// The macros that the milter needs. Both MTAs send them by default; asking makes sure.
+/// The macros that the milter needs. Both MTAs send them by default, but the milter also requests them.
 const MACROS: [(Stage, &str); 3] =
     [(Stage::Mail, "i {auth_authen} {auth_type}"), (Stage::Recipient, "i {rcpt_mailer}"), (Stage::EndOfMessage, "i")];
 
@@ -75,7 +75,7 @@ impl Session {
     /// Processes a command and appends the answers.
     ///
     /// # Errors
-    /// [`SequenceError`] if the command cannot come now. The connection is then of no use.
+    /// [`SequenceError`] if the command is not allowed now. The connection is then unusable.
     pub(crate) fn take(&mut self, command: Command<'_>, out: &mut Vec<u8>) -> Result<Next, SequenceError> {
         if matches!(command, Command::Quit) {
             return Ok(Next::Close);
@@ -206,7 +206,7 @@ impl Session {
     }
 }
 
-/// Returns everything that the milter can use.
+/// Returns all protocol options that the milter can use.
 fn wanted(filter: &Filter) -> Options {
     let refused = if filter.settings.traps.addresses.is_empty() { Steps(0) } else { Steps::REFUSED_RECIPIENTS };
     Options {
@@ -230,7 +230,7 @@ fn wanted(filter: &Filter) -> Options {
     }
 }
 
-/// Tells the MTA to go on, unless it waits for no answer.
+/// Tells the MTA to continue, unless the MTA expects no answer.
 fn answer(out: &mut Vec<u8>, options: Options, silent: Steps) {
     if !options.steps.has(silent) {
         write(out, &Reply::Continue);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bruit_client::spool::SpoolError;
 use nix::unistd::{AccessFlags, access};
 
-/// Minimum time between two log lines about lost reports. Strangers decide how often mail to traps comes.
+/// Minimum time between two log lines about lost reports. Strangers determine the rate of mail to traps.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The state of the spool.
@@ -69,7 +69,7 @@ impl SpoolState {
     }
 }
 
-/// Fails if files cannot be created in a folder, before a report needs it.
+/// Returns an error if files cannot be created in a folder. Called before a report needs the folder.
 pub(crate) fn ensure_writable(folder: &Path) -> Result<(), SpoolError> {
     let failed = |error: nix::Error| SpoolError::Io { path: folder.to_owned(), source: error.into() };
     access(folder, AccessFlags::W_OK | AccessFlags::X_OK).map_err(failed)

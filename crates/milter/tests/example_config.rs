@@ -1,4 +1,4 @@
-//! The example configuration: every default is the milter's, and every setting can be used.
+//! The example configuration: every default in it is the milter's default, and every setting in it is accepted.
 
 use bruit_milter::Config;
 use bruit_milter::config::Settings;

@@ -1,9 +1,9 @@
 //! The time of events. It follows the system clock, but not its jumps.
 //!
 //! Books age by time, and ageing cannot be undone. So a system clock that is wrong for three seconds could empty all
-//! books. [`Clock`] therefore follows the system clock only while it advances as fast as the time since boot, within a
-//! bound. A larger jump is ignored. Time then continues at the pace of the time since boot until the jump ends or is
-//! confirmed. When a server starts, the system clock is compared with the last event instead.
+//! books. [`Clock`] therefore follows the system clock only while the system clock advances as fast as the time since
+//! boot, within a bound. A larger jump is ignored. Time then continues at the pace of the time since boot until the
+//! jump ends or is confirmed. When a server starts, the system clock is compared with the last event instead.
 //!
 //! The operator can confirm a jump. A forward jump is also confirmed if, after [`CONFIRM_AFTER`], the kernel reports
 //! that NTP keeps the clock synchronized. Setting a clock by hand marks it as unsynchronized until NTP has corrected

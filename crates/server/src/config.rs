@@ -72,7 +72,7 @@ pub struct Config {
     pub shrink: bool,
     /// A file with the realm of a new clearinghouse. If unset, a new realm is created.
     pub realm: Option<PathBuf>,
-    /// Time at which a report is acknowledged: before or after it is on disk.
+    /// Whether a report is acknowledged before or after it is on disk.
     pub durability: Durability,
     /// Number of threads of each UDP protocol.
     pub threads: u32,
@@ -145,7 +145,7 @@ pub struct Settings {
 pub struct LimitSettings {
     /// Requests of any kind.
     pub requests: Rate,
-    /// Reports and revocations by strangers. Each signature counts as one.
+    /// Reports and revocations by strangers. Each signature counts as one claim.
     pub claims: Rate,
     /// Reports and revocations by one account, from any network.
     pub account_claims: Rate,

@@ -10,7 +10,7 @@
 //! | `answers` | requests and responses, common to both listeners |
 //! | `counted_body` | response bodies whose memory is counted until they are sent |
 //! | `links` | the tasks that fetch segments from other servers, and the exporter |
-//! | `forgetting` | the thread that takes back what a server said |
+//! | `forgetting` | the thread that removes the data of forgotten servers |
 //! | `listener` | TLS connections and the identity of their clients |
 //! | `local` | the state that links and the exporter share, and the accepted origins |
 //! | `peers` | the state of every peer, and its conditions |

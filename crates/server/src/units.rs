@@ -45,7 +45,7 @@ impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         Self::parse(&text)
-            .ok_or_else(|| D::Error::custom(format!("{text:?} is not a size: expected one such as \"256MiB\"")))
+            .ok_or_else(|| D::Error::custom(format!("{text:?} is not a size: expected a size such as \"256MiB\"")))
     }
 }
 
@@ -53,7 +53,7 @@ impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         Self::parse(&text)
-            .ok_or_else(|| D::Error::custom(format!("{text:?} is not a duration: expected one such as \"5s\"")))
+            .ok_or_else(|| D::Error::custom(format!("{text:?} is not a duration: expected a duration such as \"5s\"")))
     }
 }
 

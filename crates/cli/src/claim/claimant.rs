@@ -1,5 +1,5 @@
-//! Makes one claim: sends it to the server, trains rspamd with the message if wanted, and keeps both in a spool until
-//! they are answered.
+//! Makes one claim: sends it to the server, trains rspamd with the message if requested, and stores the claim and the
+//! message in a spool until the server and rspamd have answered.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +16,7 @@ use bruit_console::date;
 use bruit_console::failure::bad_input;
 use bruit_console::terminal::complain;
 
-/// The reason why a claim waits behind another one.
+/// The error of a claim that waits for an earlier claim about the same message.
 const HELD: &str = "an earlier claim about the message waits";
 
 /// The answer of the server.
@@ -24,16 +24,16 @@ pub(super) type Answer = Result<Claimed, ClientError>;
 
 /// The results of a claim about one message.
 pub(super) struct Outcome {
-    /// Number of the message among those attached to the input, starting at 1, and the number of all.
+    /// Number of the message among the messages attached to the input, starting at 1, and their total number.
     pub(super) attachment: Option<(usize, usize)>,
     pub(super) claim: ClaimResult,
-    /// The result of training rspamd, if wanted.
+    /// The result of training rspamd, if requested.
     pub(super) lesson: Option<LessonResult>,
 }
 
 /// The result of a claim.
 pub(super) enum ClaimResult {
-    /// The server answered, or there is no spool.
+    /// The server's answer. Without a spool, this is also the error if the server did not answer.
     Answered(Answer),
     /// The claim is in the spool, because of this error.
     Spooled(String),
@@ -86,7 +86,7 @@ impl<'a> Claimant<'a> {
         };
         let client = arguments.server.client(CLAIM_TIMEOUT)?;
         let reporter = arguments.reporter.as_deref();
-        // An invalid name is an error now, not when the spool is sent.
+        // Reject an invalid name now, not when the spool is sent.
         reporter.map(|name| client.clone().with_reporter(name)).transpose().map_err(bad_input)?;
         let spool = arguments.spool.as_deref().map(Spool::open).transpose().map_err(bad_input)?;
         let rspamd = arguments.rspamd.client(arguments.server.timeout(CLAIM_TIMEOUT))?;
@@ -96,7 +96,8 @@ impl<'a> Claimant<'a> {
         Ok(Self { kind, reporter, signer, client, spool, is_down: AtomicBool::new(false), teacher })
     }
 
-    /// Makes the claim about a message. Both parts are stored before either is sent.
+    /// Makes the claim about a message. If there is a spool, the report for the server and the message for rspamd are
+    /// both stored before either is sent.
     pub(super) fn make(&self, message: &[u8]) -> Outcome {
         let subject = self.signer.subject(message);
         let Some(spool) = &self.spool else {
@@ -162,7 +163,7 @@ impl<'a> Claimant<'a> {
 }
 
 impl Teacher {
-    /// Stores a message for rspamd. Without room for it, an error is printed.
+    /// Stores a message for rspamd. If there is no room for it, prints an error.
     fn store(&self, spool: &Spool, kind: ClaimKind, message: &[u8], time: u64) -> Option<Stored> {
         match SpooledReport::for_rspamd(kind, self.lesson.lesson(message), time) {
             Ok(report) => store(spool, report),

@@ -36,7 +36,7 @@ pub(super) struct FilterCreateArgs {
     #[arg(long, value_name = "F", value_parser = parse_rate, conflicts_with = "memory")]
     false_positive_rate: Option<f64>,
 
-    /// Memory for the filter, instead of a rate: 64M and 64MiB are 2^26 bytes, 64MB is 64000000
+    /// Memory for the filter, instead of a rate: 64M and 64MiB mean 2^26 bytes, 64MB means 64000000 bytes
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     memory: Option<u64>,
 
@@ -63,7 +63,7 @@ pub(super) struct FilterCreateArgs {
     #[arg(long, conflicts_with_all = ["counts", "counting", "cell_bits"])]
     pair: bool,
 
-    /// Create an empty filter with the parameters and key of FILE, so that both can be merged
+    /// Create an empty filter with the parameters and key of FILE, so that the two can be merged
     #[arg(long, value_name = "FILE", conflicts_with_all =
         ["signatures", "false_positive_rate", "memory", "counts", "counting", "cell_bits", "layout"])]
     like: Option<PathBuf>,
@@ -125,7 +125,11 @@ pub(super) fn run(arguments: &FilterCreateArgs, output: &mut impl Write) -> Resu
         write_atomically(path, kind, |file| made.write(file).map_err(|error| bad_file(path, error)))?;
     }
     let revoked = if arguments.pair { " each, with a revocation filter" } else { "" };
-    writeln!(output, "{}: {note}, {size}{revoked}; the key is inside, keep it secret", arguments.file.display())?;
+    writeln!(
+        output,
+        "{}: {note}, {size}{revoked}; contains its secret key, so keep the file private",
+        arguments.file.display()
+    )?;
     Ok(())
 }
 

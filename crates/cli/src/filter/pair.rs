@@ -24,7 +24,7 @@ pub(super) fn existing_revoked(path: &Path) -> Result<PathBuf, Failure> {
     Err(bad_file(path, format!("no revocation filter {}; create both with --pair", revoked.display())))
 }
 
-/// Reads the revocation filter of `spam`. Both must have the same key.
+/// Reads the revocation filter of `spam`. Both filters must have the same key.
 pub(super) fn read_revoked(spam: &FilterFile, path: &Path) -> Result<FilterFile, Failure> {
     let revoked_path = existing_revoked(path)?;
     let revoked = read(&revoked_path)?;

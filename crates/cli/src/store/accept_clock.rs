@@ -105,7 +105,7 @@ fn print_text(accepted: &AcceptedClock, output: &mut impl Write) -> Result<(), F
     writeln!(output, "system clock:  {system} UTC")?;
     writeln!(output, "time now:      {now} UTC")?;
     if system < now {
-        writeln!(output, "time must not go back: it stands still until the system clock catches up")?;
+        writeln!(output, "time must not go back: the server's time stands still until the system clock catches up")?;
     }
     for EndedGeneration { ring, signatures, .. } in ended {
         writeln!(output, "a generation ended: {ring}, about {}", grouped(*signatures))?;

@@ -44,7 +44,7 @@ fn budget(founding: &Founding, now: u64) -> String {
     format!("{}{founded}", human_bytes(now))
 }
 
-/// Returns a row for the ring, and one for each generation that is not empty.
+/// Returns a row for the ring, and a row for each of its generations that is not empty.
 fn ring_rows(ring: &RingStatus) -> Vec<StoreRow> {
     let RingStatus { name, bytes, error_rate, planned_rate, .. } = ring;
     let (fill, now, planned) = (ring.fill() * 100.0, scientific(*error_rate), scientific(*planned_rate));

@@ -73,7 +73,7 @@ fn fault_json(fault: &Finding, directory: &Path) -> Value {
     })
 }
 
-/// Prints the contents of the files. If recovery failed, the reason follows as an error.
+/// Prints the contents of the files. If recovery failed, returns the reason as an error.
 pub(super) fn inspect(arguments: &StoreSurveyArgs, output: &mut impl Write) -> Result<(), Failure> {
     let survey = look(&arguments.directory)?;
     let bar = progress::of_bytes(None, false);

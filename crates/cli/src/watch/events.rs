@@ -15,7 +15,8 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDe
 
 use super::maildir::{Maildir, Names};
 
-/// Maximum number of batches of events that wait. Beyond that, the kernel keeps them, and reports if it drops some.
+/// Maximum number of batches of events in the queue. Beyond that, the kernel queues the events, and reports if it drops
+/// any.
 const BATCHES_MAX: usize = 64;
 
 /// An event.
@@ -24,7 +25,7 @@ pub(super) enum Event {
     Changed(BTreeSet<usize>),
     /// Events were lost, or a rescan was requested.
     Rescan,
-    /// The program is to stop.
+    /// A signal asked the program to stop.
     Stop,
     /// The wait timed out.
     Quiet,
@@ -55,7 +56,7 @@ enum Message {
 }
 
 impl Events {
-    /// Starts to wait for signals and changes. `is_stopping` is set by the signals that stop the program.
+    /// Starts waiting for signals and changes. The signals that stop the program set `is_stopping`.
     pub(super) fn start(signals: Signals, is_stopping: &'static AtomicBool) -> Result<Self> {
         let inotify = Arc::new(Inotify::init(InitFlags::IN_CLOEXEC).context("failed to start inotify")?);
         let (sender, messages) = sync_channel(BATCHES_MAX);
@@ -65,10 +66,10 @@ impl Events {
         Ok(Self { inotify, watches: HashMap::new(), messages })
     }
 
-    /// Watches the Junk folders of a Maildir, and its root, where they may be created. Each directory is watched before
-    /// its subdirectories are looked for, so that none is missed.
+    /// Watches the Junk folders of a Maildir, and its root, where Junk folders may be created. Each directory is
+    /// watched before its subdirectories are listed, so that no new subdirectory is missed.
     ///
-    /// If a directory cannot be watched, the Maildir is compared only from time to time.
+    /// If a directory cannot be watched, the Maildir is scanned only at regular intervals.
     ///
     /// # Errors
     /// If there are too many watched directories.
@@ -105,7 +106,7 @@ impl Events {
         Ok(false)
     }
 
-    /// Waits for the next event. Watches the Junk folders that were created in the meantime.
+    /// Waits for the next event. Starts to watch Junk folders that were created in the meantime.
     pub(super) fn next(&mut self, patience: Duration, maildirs: &[Maildir], names: &Names) -> Result<Event> {
         match self.messages.recv_timeout(patience) {
             Err(RecvTimeoutError::Timeout) => Ok(Event::Quiet),

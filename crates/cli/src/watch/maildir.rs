@@ -1,8 +1,8 @@
 //! Files and folders of a Maildir.
 //!
-//! A message is known by its name without the flags, which programs append after a colon. A program that moves a
-//! message may give it a new name. Then the file has the same inode (Dovecot links it), or the same contents (others
-//! copy it).
+//! A message is identified by its file name without the flags, which programs append after a colon. A program that
+//! moves a message may give it a new name. The file then still has the same inode (Dovecot links the file) or the same
+//! contents (other programs copy the message).
 
 use std::collections::HashMap;
 use std::fs;
@@ -72,7 +72,8 @@ impl Names {
 }
 
 impl Maildir {
-    /// Returns the paths that folders for spam may have: `.Junk` in a Maildir++, `Junk` if folders are directories.
+    /// Returns the paths that folders for spam may have: `.Junk` in a Maildir++, `Junk` if subfolders are plain
+    /// directories.
     pub(super) fn possible_junk_folders(&self, names: &Names) -> Vec<PathBuf> {
         let paths = names.junk.iter().flat_map(|name| [self.root.join(format!(".{name}")), self.root.join(name)]);
         paths.collect()
@@ -100,7 +101,8 @@ impl Maildir {
         Ok(messages)
     }
 
-    /// Returns all other folders, except those for deleted mail, and true unless some could not be searched.
+    /// Returns all folders except those for spam and for deleted mail. The second value is false if a folder could not
+    /// be searched.
     pub(super) fn other_folders(&self, names: &Names) -> Result<(Vec<PathBuf>, bool)> {
         let (mut folders, mut is_complete) = (Vec::new(), true);
         let mut open = vec![(self.root.clone(), 0)];
@@ -133,8 +135,8 @@ impl Maildir {
     }
 }
 
-/// Returns true if a folder has a directory for messages, or if that cannot be told. Listing it then fails. A link
-/// counts as none, because it could lead out of the Maildir.
+/// Returns true if a folder has a directory for messages. Also returns true if this cannot be determined; listing the
+/// directory then fails. A link is not such a directory, because it could lead out of the Maildir.
 fn may_have_messages(folder: &Path) -> bool {
     let may_be_directory = |path: &Path| match fs::symlink_metadata(path) {
         Ok(metadata) => metadata.is_dir(),
@@ -173,7 +175,7 @@ pub(super) fn for_each_message(
 }
 
 /// Returns true if the name of a message was made at this time or later, in seconds since 1970. Names begin with the
-/// time; a name without a time counts as new.
+/// time of creation. A name without a time is treated as new.
 pub(super) fn is_made_since(key: &str, time: u64) -> bool {
     let digits = key.split(|character: char| !character.is_ascii_digit()).next().unwrap_or_default();
     digits.parse().map_or(true, |made: u64| made >= time)

@@ -1,4 +1,4 @@
-//! The messages that are known to be in the Junk folders of a Maildir. One file for each Maildir.
+//! The messages that are known to be in the Junk folders of a Maildir, stored in one file for each Maildir.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Maximum length of a file name.
 const NAME_BYTES_MAX: usize = 240;
 
-/// File in the folder that a process locks while it runs.
+/// File in the folder of the state files that a process locks while it runs.
 const LOCK: &str = ".lock";
 
 /// Prefix of files that are being written.
@@ -60,7 +60,8 @@ pub(super) struct State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) inode: u64,
-    /// Length of the file. It is 0 until a message that was there before the first start has been read.
+    /// Length of the file. For a message that was there before the first start, it is 0 until the message has been
+    /// read.
     pub(super) bytes: u64,
     /// Signature of its contents, unless the message could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,7 +75,7 @@ pub(super) struct Record {
 pub(super) struct StateFile(PathBuf);
 
 impl Record {
-    /// Returns true if another record can be of the same message. Contents that are not known agree with all others.
+    /// Returns true if the two records can be of the same message. Unknown contents agree with any contents.
     pub(super) fn agrees(&self, other: &Self) -> bool {
         (self.bytes == 0 || self.bytes == other.bytes) && (self.exact.is_none() || self.exact == other.exact)
     }
@@ -96,12 +97,12 @@ impl StateFile {
         };
         let state = serde_json::from_slice(&bytes);
         if let Err(error) = &state {
-            tracing::warn!(file = %self.0.display(), %error, "state file damaged; messages in Junk count as known");
+            tracing::warn!(file = %self.0.display(), %error, "state file damaged; treating the messages now in Junk as known");
         }
         Ok(state.ok())
     }
 
-    /// Replaces the state. After a crash, the file has the old or the new contents.
+    /// Replaces the state. After a crash, the file has either the old or the new contents.
     pub(super) fn write(&self, state: &State) -> Result<()> {
         let folder = self.0.parent().unwrap_or_else(|| Path::new("."));
         let write = || -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! Compares the Junk folders of a Maildir with the list of known messages, and makes the claims that follow.
+//! Compares the Junk folders of a Maildir with the list of known messages, and makes claims about the differences.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -24,12 +24,12 @@ pub(super) struct Claims<'a> {
     pub(super) spool: &'a Spool,
     pub(super) signer: &'a Signer,
     pub(super) names: &'a Names,
-    /// Messages with one of these fields are not reported: a filter has put them into Junk.
+    /// Messages with one of these fields are not reported, because a filter has put them into Junk.
     pub(super) ignored: &'a [Field],
     /// How rspamd learns the messages, if it does.
     pub(super) lesson: Option<LessonArgs>,
     pub(super) state: &'a Path,
-    /// True once the program is to stop. The rest is done at the next start.
+    /// True once a signal has asked the program to stop. The next start makes the remaining claims.
     pub(super) is_stopping: &'a AtomicBool,
 }
 
@@ -52,14 +52,14 @@ struct Letter {
     message: Vec<u8>,
     subject: Subject,
     record: Record,
-    /// ID of a claim about it. The same file has the same ID after a crash, so that the claim counts once.
+    /// ID of a claim about the message. A file has the same ID after a crash, so that the claim counts only once.
     id: String,
 }
 
 /// The result of a search for messages that left Junk.
 struct Search {
     found: HashMap<String, MessageFile>,
-    /// False if a folder could not be searched. A message that was not found may be there.
+    /// False if a folder could not be searched. A message that was not found may be in that folder.
     is_complete: bool,
 }
 
@@ -82,8 +82,8 @@ impl Field {
 }
 
 impl Claims<'_> {
-    /// Makes the claims for the changes in a Maildir since the last call. At the first start, all messages in Junk
-    /// count as known.
+    /// Makes the claims for the changes in a Maildir since the last call. At the first start, all messages in Junk are
+    /// treated as known.
     ///
     /// # Errors
     /// If a folder cannot be read, or if a claim cannot be stored. The next call makes the missing claims.
@@ -92,9 +92,10 @@ impl Claims<'_> {
         let known = file.read()?;
         let junk = maildir.junk(self.names)?;
         let Some(mut state) = known else {
-            tracing::info!(maildir = %maildir.root.display(), messages = junk.len(), "first start: messages in Junk are known");
+            tracing::info!(maildir = %maildir.root.display(), messages = junk.len(), "first start: messages already in Junk will not be reported");
             let mut state = first_state(&junk, now);
-            // Reading takes a while. A message that arrives after a stop in the meantime is a new one.
+            // Reading takes a while. Write the state now: if the program is stopped while it reads, messages that
+            // arrive later are still recognised as new.
             file.write(&state)?;
             self.read_known(&junk, &mut state);
             return file.write(&state).map(|()| Counts::default());
@@ -119,7 +120,7 @@ impl Claims<'_> {
             }
             let Some(file) = junk.get(key) else { continue };
             let Ok(metadata) = fs::metadata(&file.path) else { continue };
-            // With the length, a message that cannot be read is not tried again.
+            // Record the length first, so that a message that cannot be read is not tried again.
             record.bytes = metadata.len();
             if let Some(letter) = self.read(ClaimKind::Report, file, record.since) {
                 *record = letter.record;
@@ -127,7 +128,8 @@ impl Claims<'_> {
         }
     }
 
-    /// Returns the messages that are no longer in Junk. Messages with a new name in Junk get it.
+    /// Returns the messages that are no longer in Junk. A message that was renamed within Junk gets its new name in
+    /// `state`.
     fn gone(&self, maildir: &Maildir, junk: &HashMap<String, MessageFile>, state: &mut State) -> Result<Vec<String>> {
         let missing: Vec<String> = state.messages.keys().filter(|key| !junk.contains_key(*key)).cloned().collect();
         if missing.is_empty() {
@@ -179,7 +181,8 @@ impl Claims<'_> {
         Ok(())
     }
 
-    /// Revokes the messages that left Junk and are in another folder. The others were deleted.
+    /// Revokes the messages that left Junk and are now in another folder. A message that is in no other folder was
+    /// deleted.
     fn revoke(
         &self,
         maildir: &Maildir,
@@ -205,7 +208,7 @@ impl Claims<'_> {
             }
             match found.get(&key) {
                 Some(file) => {
-                    // It has moved on, or cannot be read: the next call tries again.
+                    // The message was moved again, or cannot be read: the next call tries again.
                     let Some(letter) = self.read(ClaimKind::Revoke, file, now) else { continue };
                     let record = state.messages.get(&key);
                     if file.key() != key && !record.is_some_and(|record| record.agrees(&letter.record)) {
@@ -225,7 +228,7 @@ impl Claims<'_> {
     }
 
     /// Finds messages in the other folders: by name, by inode, or by contents. A file that was there before the message
-    /// appeared in Junk is another copy; only a file with the name of the message itself cannot be one.
+    /// appeared in Junk is another copy of it, unless the file has the message's own name.
     fn find(&self, maildir: &Maildir, gone: &[String], state: &State) -> Result<Search> {
         let wanted: Vec<(&String, &Record)> =
             gone.iter().filter_map(|key| Some((key, state.messages.get(key)?))).collect();
@@ -260,8 +263,8 @@ impl Claims<'_> {
         Ok(Search { found, is_complete })
     }
 
-    /// Returns true if a file with the inode of a known message is that message. File systems use the inodes of deleted
-    /// files again, so the contents must agree.
+    /// Returns true if a file with the inode of a known message is that message. File systems reuse the inodes of
+    /// deleted files, so the contents must agree.
     fn is_same(&self, record: &Record, file: &MessageFile) -> bool {
         if record.bytes == 0 && record.exact.is_none() {
             return true;
@@ -284,7 +287,8 @@ impl Claims<'_> {
         possible.iter().find(|(_, record)| record.exact == exact).map(|(key, _)| *key)
     }
 
-    /// Reads a message. Returns `None` if it has moved on, which the next call finds, or if it cannot be read.
+    /// Reads a message. Returns `None` if the message cannot be read, or if it was moved again; the next call then
+    /// finds it.
     fn read(&self, kind: ClaimKind, file: &MessageFile, since: u64) -> Option<Letter> {
         let path = &file.path;
         let read = || -> io::Result<Option<Letter>> {
@@ -308,7 +312,7 @@ impl Claims<'_> {
         }
     }
 
-    /// Stores a claim in the spool, and the message for rspamd.
+    /// Stores a claim in the spool and, if rspamd learns messages, the message for rspamd.
     fn claim(&self, kind: ClaimKind, maildir: &Maildir, letter: &Letter, now: u64) -> Result<()> {
         let report = SpooledReport::new(kind, maildir.reporter.as_deref(), letter.subject.clone(), now)?;
         let report = SpooledReport { id: letter.id.clone(), ..report };
@@ -316,8 +320,8 @@ impl Claims<'_> {
         self.teach(kind, letter, now)
     }
 
-    /// Stores the message for rspamd, if it learns messages. Skips one that still waits after a crash, because rspamd
-    /// counts each lesson.
+    /// Stores the message for rspamd, if rspamd learns messages. Skips a message that is still in the spool after a
+    /// crash, because rspamd counts each lesson.
     fn teach(&self, kind: ClaimKind, letter: &Letter, now: u64) -> Result<()> {
         let Some(lesson) = self.lesson else { return Ok(()) };
         if self.spool.has_lesson(&letter.id)? {
@@ -327,9 +331,9 @@ impl Claims<'_> {
         let report = report.map(|report| SpooledReport { id: letter.id.clone(), ..report });
         match report.and_then(|report| self.spool.store(report)) {
             Ok(_) => Ok(()),
-            // Messages that wait for rspamd must not keep others from being reported.
+            // A spool full of messages for rspamd must not prevent reports to the server.
             Err(error @ (SpoolError::TooLong { .. } | SpoolError::Full { .. })) => {
-                tracing::warn!(%error, "rspamd does not learn a message");
+                tracing::warn!(%error, "a message was not stored for rspamd");
                 Ok(())
             }
             Err(error) => Err(error).context("failed to store a message for rspamd; trying again later"),
@@ -343,7 +347,7 @@ fn first_state(junk: &HashMap<String, MessageFile>, now: u64) -> State {
     State { messages: junk.iter().map(|(key, file)| (key.clone(), record(file))).collect() }
 }
 
-/// Returns the ID of a claim. Moving a file changes the time of its inode, so that a later move has another ID.
+/// Returns the ID of a claim. Moving a file changes its inode's time, so a later move has another ID.
 fn id(kind: ClaimKind, path: &Path, metadata: &fs::Metadata) -> String {
     let half = |number: u8| {
         let mut hasher = DefaultHasher::new();

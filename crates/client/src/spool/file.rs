@@ -4,7 +4,7 @@ use super::SpooledReport;
 use crate::http::SUBJECT_BYTES_MAX;
 use crate::rspamd::MESSAGE_BYTES_MAX;
 
-/// Maximum length of a file. A longer one is damaged. It holds a subject, or a message in base64.
+/// Maximum length of a file. A longer file is damaged. A file contains a subject, or a message in base64.
 pub(super) const FILE_BYTES_MAX: u64 =
     4096 + if SUBJECT_BYTES_MAX > BASE64_BYTES_MAX { SUBJECT_BYTES_MAX as u64 } else { BASE64_BYTES_MAX as u64 };
 
@@ -33,7 +33,7 @@ pub(super) fn decode(bytes: &[u8]) -> Option<SpooledReport> {
     serde_json::from_slice(body).ok()
 }
 
-/// Returns a checksum that notices damage, not forgery: FNV-1a.
+/// Returns a checksum that detects damage but not forgery: FNV-1a.
 fn checksum(bytes: &[u8]) -> u64 {
     let add = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, add)

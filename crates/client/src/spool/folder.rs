@@ -25,20 +25,20 @@ const LESSON: &str = "rspamd";
 const DAMAGED: &str = "damaged";
 /// Extension of reports that were set aside because the server refused them.
 const REFUSED: &str = "refused";
-/// Extensions of the files that count.
+/// Extensions of the files that count towards the bounds.
 const KINDS: [&str; 4] = [WAITING, LESSON, REFUSED, DAMAGED];
-/// Prefix of reports that the server refused for now. It sorts after every time.
+/// Prefix of reports that the server temporarily refused. It sorts after every time.
 const LATER: &str = "later";
 /// Prefix of files that are being written.
 const TEMPORARY: &str = ".tmp-";
 /// File that a process locks while it reserves room for a report, so that the bounds hold.
 const LOCK: &str = ".lock";
-/// Maximum time to wait for that lock. It is held while the folder is listed, so only a stopped process or a disk that
-/// does not answer holds it for longer.
+/// Maximum time to wait for that lock. The lock is held while the folder is listed. It is held longer only by a stopped
+/// process, or if the disk does not respond.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(2);
-/// Interval at which the lock is tried.
+/// Interval between attempts to take the lock.
 const LOCK_INTERVAL: Duration = Duration::from_millis(10);
-/// Age in seconds after which a temporary file was left by a crash.
+/// Age in seconds at which a temporary file must have been left by a crash.
 const TEMPORARY_SECONDS: u64 = 3600;
 
 /// Number of temporary files that this process has begun.
@@ -59,11 +59,11 @@ pub struct Stored {
     lock: File,
 }
 
-/// A file of the spool, for a list.
+/// An entry in a list of the spool's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpoolEntry {
-    /// A report that waits.
+    /// A report that is waiting to be sent.
     Waiting(SpooledReport),
     /// A report that the server refused.
     Refused(SpooledReport),
@@ -78,7 +78,7 @@ pub enum SpoolEntry {
     },
 }
 
-/// Number and length of files.
+/// Number and total length of files.
 #[derive(Default)]
 struct Use {
     files: usize,
@@ -91,7 +91,7 @@ impl Use {
         self.bytes += bytes;
     }
 
-    /// Returns true if another file may not fit into this part of the spool, such as 2 for one half.
+    /// Returns true if another file may not fit into this part of the spool: 2 means one half of it.
     const fn is_full(&self, part: u32) -> bool {
         self.files >= REPORTS_MAX / part as usize || self.bytes + FILE_BYTES_MAX > SPOOL_BYTES_MAX / part as u64
     }
@@ -113,8 +113,8 @@ impl Spool {
         &self.folder
     }
 
-    /// Stores a report, so that it survives a crash, and locks it. It replaces a waiting report with the same ID and
-    /// destination.
+    /// Stores a report, so that it survives a crash, and locks it. The report replaces a waiting report with the same
+    /// ID and destination.
     ///
     /// # Errors
     /// [`SpoolError`] if the report was not stored.
@@ -123,7 +123,8 @@ impl Spool {
         self.write(report, path, &temporary)
     }
 
-    /// Returns the reports and the files that were set aside, oldest first. Messages for rspamd are left out.
+    /// Returns the reports and the files that were set aside, oldest first. The contents of messages for rspamd are
+    /// left out.
     ///
     /// # Errors
     /// [`SpoolError::Io`] if the folder cannot be read.
@@ -153,7 +154,7 @@ impl Spool {
         Ok(self.waiting()?.len())
     }
 
-    /// Returns true if a message for rspamd with this ID waits.
+    /// Returns true if a message with this ID is waiting for rspamd.
     ///
     /// # Errors
     /// [`SpoolError::Io`] if the folder cannot be read.
@@ -162,7 +163,7 @@ impl Spool {
         Ok(self.files(&[LESSON])?.iter().any(|path| name(path).ends_with(&end)))
     }
 
-    /// Returns true if a report with this ID waits for the server.
+    /// Returns true if a report with this ID is waiting for the server.
     ///
     /// # Errors
     /// [`SpoolError::Io`] if the folder cannot be read.
@@ -171,14 +172,14 @@ impl Spool {
         Ok(self.waiting()?.iter().any(|path| name(path).ends_with(&end)))
     }
 
-    /// Returns the paths of the reports that wait, oldest first. Those that the server refused for now come last, so
-    /// that no report keeps others from being sent.
+    /// Returns the paths of the reports that wait, oldest first. Reports that the server temporarily refused come last,
+    /// so that they do not block the others.
     pub(super) fn waiting(&self) -> Result<Vec<PathBuf>, SpoolError> {
         self.files(&[WAITING, LESSON])
     }
 
-    /// Locks and reads a report. Returns `None` if another process sends it, or if it was damaged and set aside; then
-    /// the new path is added to `damaged`.
+    /// Locks and reads a report. Returns `None` if another process is sending it, or if the file was damaged. A damaged
+    /// file is set aside, and its new path is added to `damaged`.
     pub(super) fn claim(&self, path: &Path, damaged: &mut Vec<PathBuf>) -> Result<Option<Stored>, SpoolError> {
         let Some(lock) = lock_file(path).map_err(|source| io_error(path, source))? else { return Ok(None) };
         let named = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
@@ -198,10 +199,10 @@ impl Spool {
         fs::remove_file(&stored.path).map_err(|source| io_error(&stored.path, source))
     }
 
-    /// Sets a report aside that the server refused.
+    /// Sets aside a report that the server refused.
     pub(super) fn refuse(&self, stored: Stored, error: &str) -> Result<(), SpoolError> {
         let path = stored.path.clone();
-        // A full disk prevents the note, but not the renaming.
+        // On a full disk, the error cannot be recorded, but the file can be renamed.
         let noted = self.note_failure(stored, error).map(drop);
         self.set_aside(&path, REFUSED)?;
         noted
@@ -217,7 +218,7 @@ impl Spool {
         written
     }
 
-    /// Records that the server refused a report for now, and moves it behind the others.
+    /// Records that the server temporarily refused a report, and moves it behind the others.
     pub(super) fn postpone(&self, stored: Stored, error: &str) -> Result<Stored, SpoolError> {
         let stored = self.note_failure(stored, error)?;
         let (attempts, place) = (stored.report.attempts.min(99_999), place(&stored.path));
@@ -246,7 +247,7 @@ impl Spool {
             Ok(file)
         };
         let lock = write().map_err(|source| {
-            // The error of the write is the one that matters.
+            // Ignore this error: the error of the write is the one to report.
             let _ = fs::remove_file(temporary);
             self.write_error(&path, source)
         })?;
@@ -258,8 +259,8 @@ impl Spool {
         File::open(&self.folder).and_then(|folder| folder.sync_all()).map_err(|source| io_error(&self.folder, source))
     }
 
-    /// Creates a temporary file for a report, unless the spool is full. Other processes count it. Returns its path, and
-    /// that of the report.
+    /// Creates a temporary file for a report, unless the spool is full. Other processes count the file towards the
+    /// bounds. Returns its path, and the path of the report.
     fn reserve(&self, report: &SpooledReport) -> Result<(PathBuf, PathBuf), SpoolError> {
         let _lock = self.lock()?;
         self.ensure_room(report.rspamd.is_some())?;
@@ -269,7 +270,8 @@ impl Spool {
         Ok((path, self.path_for(report)?))
     }
 
-    /// Returns the path of a waiting report with the same ID and destination, or one behind all waiting reports.
+    /// Returns the path of a waiting report with the same ID and destination, or a path that sorts after all waiting
+    /// reports.
     fn path_for(&self, report: &SpooledReport) -> Result<PathBuf, SpoolError> {
         let kind = if report.rspamd.is_some() { LESSON } else { WAITING };
         let end = format!("-{}.{kind}", report.id);
@@ -306,8 +308,7 @@ impl Spool {
     }
 
     /// Refuses another report if the spool is full. Removes temporary files that a crash left.
-    ///
-    /// Messages for rspamd are refused when the spool is half full of them, so that they do not keep out reports.
+    ///  Messages for rspamd are refused when they fill half of the spool, so that there is room for reports.
     fn ensure_room(&self, is_lesson: bool) -> Result<(), SpoolError> {
         let (mut all, mut lessons) = (Use::default(), Use::default());
         for (path, metadata) in self.entries()? {
@@ -409,7 +410,7 @@ pub(super) fn is_lesson(path: &Path) -> bool {
     extension(path) == LESSON
 }
 
-/// Returns true if the server refused the report at `path` for now.
+/// Returns true if the server temporarily refused the report at `path`.
 pub(super) fn is_postponed(path: &Path) -> bool {
     name(path).starts_with(LATER)
 }

@@ -1,5 +1,5 @@
-//! The order of claims about one message. A revocation must not arrive before the report that it takes back, nor the
-//! report before it.
+//! The order of claims about one message. A revocation must not arrive before the report that it revokes, and a report
+//! must not arrive before an earlier revocation.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::folder::{self, place};
 use super::{ClaimKind, Spool, SpooledReport, Stored};
 
-/// The claims that wait, for those that come after them.
+/// The waiting claims that later claims may have to wait for.
 #[derive(Debug, Default)]
 pub(super) struct Order {
     /// The places of the claims, by their keys.
@@ -36,7 +36,7 @@ impl Order {
         }
     }
 
-    /// Returns true if the claim at `path` must wait for an earlier, opposite one.
+    /// Returns true if the claim at `path` must wait for an earlier, opposite claim.
     pub(super) fn holds(&self, path: &Path, report: &SpooledReport) -> bool {
         let first = |key| self.places.get(&key)?.first();
         keys(report, opposite(report.claim)).into_iter().filter_map(first).any(|first| &**first < place(path))
@@ -44,7 +44,7 @@ impl Order {
 }
 
 impl Spool {
-    /// Returns true if an earlier, opposite claim about the same message waits.
+    /// Returns true if an earlier, opposite claim about the same message is still waiting.
     pub(super) fn is_held(&self, stored: &Stored) -> bool {
         let is_earlier =
             |path: &&PathBuf| path.extension() == stored.path.extension() && place(path) < place(&stored.path);

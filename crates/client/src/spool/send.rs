@@ -12,19 +12,20 @@ use crate::{Client, ClientError, Rspamd, RspamdError};
 /// Age at which a report is dropped. The server remembers IDs for one day longer.
 pub const REPORT_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// Number of failures after which the others are not tried. If the server cannot be reached, one is enough.
+/// Number of failures after which the remaining reports are not tried. If the server cannot be reached, one failure is
+/// enough.
 pub const FAILURES_MAX: usize = 3;
 
 /// Minimum time for a request, even if [`SendLimits::time`] is nearly over.
 pub const REQUEST_TIME_MIN: Duration = Duration::from_millis(500);
 
-/// Limits on sending a spool once.
+/// Limits on one attempt to send a spool.
 #[derive(Clone, Copy, Debug)]
 pub struct SendLimits {
     /// Maximum number of reports.
     pub reports: usize,
-    /// Time after which no further report is begun. A request under way ends then too, or [`REQUEST_TIME_MIN`] after
-    /// it began.
+    /// Time after which no further report is begun. A request in progress ends at that time, too, or
+    /// [`REQUEST_TIME_MIN`] after it began.
     pub time: Duration,
 }
 
@@ -33,7 +34,7 @@ pub struct SendLimits {
 pub struct Destinations<'a> {
     /// The server that gets the reports.
     pub server: &'a Client,
-    /// The rspamd that gets the messages for it. Without it, they wait.
+    /// The rspamd that gets the messages. Without an rspamd, the messages stay in the spool.
     pub rspamd: Option<&'a Rspamd>,
 }
 
@@ -49,11 +50,11 @@ impl<'a> From<&'a Client> for Destinations<'a> {
 pub enum Sending {
     /// The server answered. The report is no longer in the spool.
     Answered(Claimed),
-    /// The server did not answer. The report waits.
+    /// The server did not answer. The report stays in the spool.
     Waits(ClientError),
-    /// An earlier, opposite claim about the same message waits, so this one waits too.
+    /// An earlier, opposite claim about the same message is still waiting, so this claim waits, too.
     Held,
-    /// The server refused the report for its contents. It is no longer in the spool.
+    /// The server refused the report because of its contents. It is no longer in the spool.
     Refused(ClientError),
 }
 
@@ -63,9 +64,9 @@ pub enum Sending {
 pub enum Teaching {
     /// rspamd learned the message. It is no longer in the spool.
     Learned,
-    /// rspamd did not answer. The message waits.
+    /// rspamd did not answer. The message stays in the spool.
     Waits(RspamdError),
-    /// An earlier, opposite claim about the same message waits, so this one waits too.
+    /// An earlier, opposite claim about the same message is still waiting, so this claim waits, too.
     Held,
     /// rspamd refused the message. It is no longer in the spool.
     Refused(RspamdError),
@@ -76,8 +77,8 @@ pub enum Teaching {
 pub struct Attempt<T> {
     /// The result.
     pub result: T,
-    /// Error of the spool after the request. The report is still in the spool, as it was before the request; if the
-    /// server has answered, it is sent again and recognised.
+    /// Error in changing the spool after the request. The report is then still in the spool, unchanged. If the server
+    /// has answered, it recognises the report when it is sent again.
     pub fault: Option<SpoolError>,
 }
 
@@ -86,7 +87,7 @@ pub struct Attempt<T> {
 pub struct Sent {
     /// Number of reports that the server answered.
     pub sent: usize,
-    /// Number of those that the server had received before.
+    /// Number of these reports that the server had received before.
     pub repeated: usize,
     /// Number of messages that rspamd learned.
     pub taught: usize,
@@ -105,7 +106,7 @@ pub struct Sent {
 }
 
 impl Client {
-    /// Sends a report from a spool. The server counts it once.
+    /// Sends a report from a spool. The server counts a report only once, even if it is sent again.
     ///
     /// # Errors
     /// [`ClientError`] if the claim was not accepted, or if the result is unknown.
@@ -155,8 +156,8 @@ impl Spool {
         Attempt { result, fault: kept.err() }
     }
 
-    /// Sends the reports that wait, until the limits are reached or no server answers. Reports that another process is
-    /// sending are left to it.
+    /// Sends the reports that wait, until the limits are reached or no server answers. Skips reports that another
+    /// process is sending.
     ///
     /// # Errors
     /// [`SpoolError`] if the folder cannot be read.
@@ -166,7 +167,7 @@ impl Spool {
         let (sent, order) = (Sent::default(), Order::default());
         let mut run = Run { to, limits, begun: Instant::now(), sent, order, failures: 0, lesson_failures };
         let waiting = self.waiting()?;
-        // They come last, but others may have to wait for them.
+        // Postponed reports come last, but other reports may have to wait for them.
         waiting.iter().filter(|path| is_postponed(path)).for_each(|path| run.order.add_file(path));
         let held: Vec<_> = waiting.into_iter().filter(|path| run.visit(self, path)).collect();
         for path in held {
@@ -175,7 +176,8 @@ impl Spool {
         Ok(run.sent)
     }
 
-    /// Keeps a report that was not sent. It keeps its place, unless the server refused it alone.
+    /// Keeps a report that was not sent. The report keeps its place in the order, unless the server refused only this
+    /// report.
     fn keep(&self, stored: Stored, error: &str, is_down: bool) -> Result<(), SpoolError> {
         let kept = if is_down { self.note_failure(stored, error) } else { self.postpone(stored, error) };
         kept.map(drop)
@@ -195,7 +197,7 @@ struct Run<'a> {
     limits: SendLimits,
     begun: Instant,
     sent: Sent,
-    /// The reports that wait although it was their turn, or that were refused for now before.
+    /// Reports that are still waiting although their turn has come, or that were temporarily refused earlier.
     order: Order,
     /// Number of reports that the server did not answer.
     failures: usize,
@@ -214,12 +216,13 @@ impl Run<'_> {
         self.limits.time.saturating_sub(self.begun.elapsed())
     }
 
-    /// Sends the report at `path`, unless another process does. Returns true if it is held back by an earlier one.
+    /// Sends the report at `path`, unless another process is sending it. Returns true if an earlier report holds it
+    /// back.
     fn visit(&mut self, spool: &Spool, path: &Path) -> bool {
         if self.is_over() {
             return false;
         }
-        // Without its server, a report is only looked at to drop it for its age.
+        // If its server does not answer, a report is only checked for its age, and dropped if it is too old.
         let failures = if is_lesson(path) { self.lesson_failures } else { self.failures };
         if failures >= FAILURES_MAX && !stored_at(path).is_some_and(|time| is_past(time.as_secs())) {
             return false;
@@ -244,7 +247,7 @@ impl Run<'_> {
         is_held
     }
 
-    /// Drops a report that is too old. Sends another one, if its server answers.
+    /// Drops the report if it is too old. Otherwise sends it, if its server answers.
     fn send_or_drop(&mut self, spool: &Spool, stored: Stored, is_up: bool) -> Result<(), SpoolError> {
         if is_past(stored.report.time) {
             self.order.remove(&stored.path, &stored.report);
@@ -316,13 +319,14 @@ pub const fn is_down(error: &ClientError) -> bool {
     !matches!(error, ClientError::Refused { .. })
 }
 
-/// Returns true if the report may be accepted later. A missing right waits too, because the operator can grant it.
+/// Returns true if the report may be accepted later. So may a report that was refused because of a missing right,
+/// because the operator can grant it.
 fn waits(error: &ClientError) -> bool {
     error.is_passing()
         || matches!(error, ClientError::Refused { problem, .. } if matches!(problem.status, 401 | 403 | 404 | 408 | 421))
 }
 
-/// Returns true if a report of this time is too old to be sent.
+/// Returns true if a report made at this time is too old to be sent.
 fn is_past(time: u64) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_secs().saturating_sub(time) > REPORT_AGE_MAX.as_secs()

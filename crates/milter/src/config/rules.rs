@@ -77,8 +77,8 @@ impl Rules {
         }
     }
 
-    /// Returns the rule for a recipient: that of its address, of its address without `+extension`, of its domain, or of
-    /// everyone.
+    /// Returns the rule for a recipient: the rule for its address, for its address without `+extension`, for its
+    /// domain, or for everyone.
     pub(crate) fn of(&self, address: &[u8]) -> &Arc<Rule> {
         if self.named.is_empty() {
             return &self.other;

@@ -40,7 +40,7 @@ impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         Self::parse(&text)
-            .ok_or_else(|| D::Error::custom(format!("{text:?} is not a size: expected one such as \"64MiB\"")))
+            .ok_or_else(|| D::Error::custom(format!("{text:?} is not a size: expected a size such as \"64MiB\"")))
     }
 }
 
@@ -48,7 +48,7 @@ impl<'de> Deserialize<'de> for Span {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         Self::parse(&text)
-            .ok_or_else(|| D::Error::custom(format!("{text:?} is not a duration: expected one such as \"3s\"")))
+            .ok_or_else(|| D::Error::custom(format!("{text:?} is not a duration: expected a duration such as \"3s\"")))
     }
 }
 

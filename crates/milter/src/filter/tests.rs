@@ -347,7 +347,7 @@ fn mail_to_traps_is_discarded_only_if_its_report_is_safe() {
     }
 }
 
-/// Waiting for a place to sign, the report and the check once had the whole time each.
+/// Waiting for a place to sign, the report and the check were once each allowed the whole timeout.
 #[test]
 fn a_silent_server_costs_a_message_the_timeout_only_once() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -215,7 +215,7 @@ impl RawNats {
         if let Some(url) = urls.iter().find(|url| !is_broker(url)) {
             return Err(invalid(
                 "nats.url",
-                format!("invalid URL {url:?}: expected one such as \"nats://127.0.0.1:4222\""),
+                format!("invalid URL {url:?}: expected a URL such as \"nats://127.0.0.1:4222\""),
             ));
         }
         let max_bytes = self.max_bytes.map_or(BROKER_MAX_BYTES, |given| given.0);

@@ -1,8 +1,8 @@
 //! Carries out what the exporter decides, and shows its failures in the health table.
 //!
-//! A server with peers, a broker or a folder to publish in queues all segments, and refuses reports when the queue is
-//! full. Any other server has no readers, so it drops the queue and starts a new incarnation once the folder can be
-//! written.
+//! If a server has peers, a broker or a folder to publish in, it queues all segments, and refuses reports when the
+//! queue is full. Any other server has no readers. It drops the queue, and starts a new incarnation once the folder of
+//! the logs can be written.
 
 use bruit_engine::exchange::Relation;
 use bruit_federation::coordinator::Moment;
@@ -28,8 +28,8 @@ impl ExportTask {
     /// Starts the exporter, without publishing anything.
     ///
     /// # Errors
-    /// The reason why it cannot start, if the logs have readers. Otherwise the server runs without it, and each later
-    /// step retries.
+    /// Returns the reason why the exporter cannot start, if the logs have readers. If they have none, the server runs
+    /// without the exporter, and each later step retries.
     pub(super) fn start(service: &Service, shelf: &Shelf, is_cluster: bool, is_wanted: bool) -> Result<Self, String> {
         let mut task = Self { exporter: Exporter::default(), is_cluster, is_wanted };
         task.carry_out(service, shelf, true);

@@ -1,4 +1,4 @@
-//! Forgetting of servers: follows the engine's progress, and says so in log and health.
+//! Follows the engine's progress in forgetting servers, and reports it in the log and in health.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -12,7 +12,7 @@ use bruit_signatures::hex;
 use super::local::LocalServer;
 use crate::health::State;
 
-/// Interval at which a thread without work looks for some.
+/// Interval at which an idle thread checks for work.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Time after which a failed step is repeated.
 const RETRY: Duration = Duration::from_secs(5);
@@ -22,7 +22,7 @@ const RETRY: Duration = Duration::from_secs(5);
 struct Forgetter {
     /// Keys of the forgotten servers at the last look.
     forgotten: Vec<[u8; 32]>,
-    /// Uptime at which the present forgetting began.
+    /// Uptime at which the current forgetting began.
     since: Option<Duration>,
     rereader: Rereader,
 }
@@ -77,7 +77,7 @@ impl Forgetter {
             _ => {}
         }
         let text = is_running.then(|| {
-            format!("the data of {} is being removed; checks still see it until this ends", self.names(local))
+            format!("the data of {} is being removed; checks still use it until this ends", self.names(local))
         });
         local.service.health.set(State::PeerForgetting, "", text, local.now());
     }

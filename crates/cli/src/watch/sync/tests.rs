@@ -52,7 +52,7 @@ impl Site {
         }
     }
 
-    /// Returns a site whose first call was made.
+    /// Returns a site after its first call.
     fn started() -> Self {
         let site = Self::new();
         site.sync(START);
@@ -191,7 +191,7 @@ fn a_claim_that_is_repeated_after_a_crash_has_the_same_id() {
     let before = fs::read(&state).unwrap();
     site.put(".Junk/cur/1700000010.M1.host:2,", 1);
     assert_eq!(site.sync(START + 10), (1, 0));
-    // The crash comes after the claim is stored, and before the state is.
+    // The crash comes after the claim is stored and before the state is stored.
     fs::write(&state, before).unwrap();
     assert_eq!(site.sync(START + 11), (1, 0));
     let ids: Vec<String> = site.spooled().into_iter().map(|report| report.id).collect();
@@ -225,7 +225,7 @@ fn a_stop_leaves_the_rest_for_the_next_start() {
     assert_eq!(site.sync(START + 20), (1, 0));
 }
 
-/// Makes `new` from a file, with the same inode but other contents, as a file system does that uses an inode again.
+/// Makes `new` from a file, with the same inode but other contents, like a file system that reuses an inode.
 fn use_inode_again(site: &Site, old: &str, new: &str, contents: &str) {
     fs::rename(site.path(old), site.path(new)).unwrap();
     fs::write(site.path(new), contents).unwrap();
@@ -270,7 +270,7 @@ fn messages_from_the_first_start_can_be_moved_within_junk_and_revoked() {
     assert_eq!(site.sync(START + 20), (0, 1));
 }
 
-/// A file instead of the directory for new mail cannot be listed, not even by root.
+/// The directory for new mail is replaced by a file, which not even root can list.
 #[test]
 fn a_message_is_not_deleted_while_a_folder_cannot_be_searched() {
     let site = Site::started();

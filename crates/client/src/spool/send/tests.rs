@@ -98,7 +98,7 @@ fn fill_disk(folder: &Path, report: &SpooledReport) {
     }
 }
 
-/// A Sieve script has 10 seconds. Sending the spool took the timeout of one request longer than its limit.
+/// A Sieve script has 10 seconds. Sending the spool once exceeded its limit by the timeout of one request.
 #[test]
 fn a_request_ends_with_the_time_limit() {
     let (_folder, spool, _) = spool(&[1, 2]);
@@ -223,7 +223,7 @@ fn reports_refused_for_now_do_not_block_others() {
     assert!(entries.iter().all(|entry| matches!(entry, SpoolEntry::Waiting(report) if report.attempts == 1)));
 }
 
-/// Messages for rspamd once stayed for ever if no rspamd was named any more.
+/// Messages for rspamd once stayed in the spool forever if no rspamd was configured any more.
 #[test]
 fn old_messages_for_rspamd_are_dropped_without_an_rspamd() {
     let (folder, spool, client) = spool(&[]);
