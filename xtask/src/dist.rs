@@ -91,7 +91,8 @@ impl Release {
             Err(error) if is_quick => archive_folder(&archive, &error)?,
             result => result?,
         };
-        // The times of the sources must be those of the extraction (-m), or cargo could take older artifacts for current.
+        // The times of the sources must be those of the extraction (-m), or cargo could take older artifacts for
+        // current ones.
         command::run(program("tar", &["-xmf"]).arg(&archive).arg("-C").arg(&source))?;
         let release =
             Self { version: version()?, commit, time, source, work, out, target: build::target(is_quick)?, is_quick };

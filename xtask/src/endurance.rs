@@ -1,6 +1,6 @@
 //! `cargo xtask endurance`: simulates a year in the life of three networks, with all faults, in an hour. With
-//! `--networks`, runs many simulated networks instead, each generated from a seed; with `--mutations`, it shows that they
-//! catch deliberate faults.
+//! `--networks`, runs many simulated networks instead, each generated from a seed. With `--mutations`, shows that
+//! simulated networks catch deliberate faults.
 
 use std::process::{Child, Command, Stdio};
 
@@ -30,7 +30,7 @@ pub(crate) struct Options {
     /// Run only this network; may be repeated.
     #[arg(long, value_name = "NETWORK", value_parser = NETWORKS)]
     only: Vec<String>,
-    /// Run this number of simulated networks instead, with seeds from `--seed` on.
+    /// Run this number of simulated networks instead, with consecutive seeds that begin at `--seed`.
     #[arg(long, value_name = "COUNT", conflicts_with_all = ["minutes", "spam_epoch", "bulk_epoch", "only"])]
     networks: Option<u64>,
     /// Put deliberate faults into a copy of the coordinator, and show the seeds of the networks that catch them.

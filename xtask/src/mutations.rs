@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::command;
 
-/// Maximum number of networks for each fault, after the one that caught it before.
+/// Maximum number of networks that are tried for each fault, after the network that caught it before.
 const NETWORKS: u64 = 2_000;
 
 /// Folders that are not copied.
@@ -23,7 +23,7 @@ const NOT_COPIED: [&str; 2] = ["target", ".git"];
 struct Mutation {
     /// Name, as in docs/reliability.md.
     name: &'static str,
-    /// Seed of a network that catches it. If it no longer does, others are tried.
+    /// Seed of a network that catches the fault. If that network no longer catches it, others are tried.
     seed: u64,
     /// File, relative to `crates/federation/src`.
     file: &'static str,

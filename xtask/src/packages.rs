@@ -159,7 +159,7 @@ const PACKAGES: &[Package] = &[
     },
 ];
 
-/// Debian packages that exclude one of [`PACKAGES`]. Each is unpacked into a folder of the target directory.
+/// Debian packages that conflict with one of [`PACKAGES`]. Each is unpacked into a folder of the target directory.
 const ARCHIVES: &[Archive] = &[Archive {
     folder: "sendmail",
     packages: &["sendmail-bin", "sendmail-cf"],

@@ -55,7 +55,8 @@ whitelisted senders and lists is not counted and is never bulk.
 
 With --local, a message without a hit in the replica is unknown, and nothing is sent. A message with a hit is \
 checked with the server, and so is every message if the replica is stale or unusable. A replica cannot recognise near \
-replicas of known texts, and it contains neither whitelisted senders nor counts below 16 recipients. See 'bruit replica'.
+replicas of known texts, and it contains neither whitelisted senders nor counts below 16 recipients. See \
+'bruit replica'.
 
 The From field can be forged. If you whitelist senders, use --sender to pass the address that your mail system has \
 verified.

@@ -133,8 +133,8 @@ mod tests {
     use super::*;
 
     const MESSAGE: &[u8] = b"From: Secret Sender <sender@secret.example>\nTo: <recipient@secret.example>\nSubject: the subject\n\
-        Message-ID: <identity@secret.example>\nList-Id: <list.secret.example>\nReceived: from \
-        relay.secret.example\nContent-Type: multipart/mixed; boundary=X\n\n--X\n\nGenuine watches at wholesale prices: http://shop.secret.example/watches and more of a text.\n\
+        Message-ID: <identity@secret.example>\nList-Id: <list.secret.example>\nReceived: from relay.secret.example\nContent-Type: multipart/mixed; \
+        boundary=X\n\n--X\n\nGenuine watches at wholesale prices: http://shop.secret.example/watches and more of a text.\n\
         --X\nContent-Type: image/png\nContent-Disposition: attachment; filename=secret.png\n\nnot an image\n--X--\n";
 
     fn schemes(subject: &Subject) -> Vec<&str> {

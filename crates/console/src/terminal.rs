@@ -9,7 +9,7 @@ use anstyle::{AnsiColor, Style};
 /// Name of the program, which is the prefix of every line on standard error.
 static PROGRAM: OnceLock<String> = OnceLock::new();
 
-/// Sets the name of the program. Only the first call counts.
+/// Sets the name of the program. Only the first call has an effect.
 pub(crate) fn set_program(name: &str) {
     let _ = PROGRAM.set(name.to_owned());
 }

@@ -65,7 +65,7 @@ impl Fault {
         }
     }
 
-    /// Returns health states. The faulty node itself must show at least one of them.
+    /// Returns the health states of which the faulty node itself must show at least one.
     pub(crate) const fn own_states(self) -> &'static [&'static str] {
         match self {
             Self::Clock(_) => &["clock_jump"],
@@ -75,7 +75,7 @@ impl Fault {
         }
     }
 
-    /// Returns health states. Each of the other nodes must show at least one of them.
+    /// Returns the health states of which each of the other nodes must show at least one.
     pub(crate) const fn others_states(self) -> &'static [&'static str] {
         match self {
             Self::Away | Self::LongAway | Self::Partition | Self::BrokerKill | Self::BrokerLoss => PEER_STATES,

@@ -19,7 +19,7 @@ use crate::config::{TOKEN_BYTES_MIN, Token, sha256};
 /// Number of random bytes in a token. They are written in hexadecimal.
 const RANDOM_BYTES: usize = 32;
 
-/// Maximum length of the file. It holds a token and some white space.
+/// Maximum length of the file. It contains a token and some white space.
 const FILE_BYTES_MAX: u64 = 4_096;
 
 /// The hash of the administrator's token, once it is loaded.

@@ -11,7 +11,7 @@ use bruit_store::FUZZY_KEY_FILE;
 
 use crate::config::{AccountSecret, AccountSettings};
 
-/// Maximum length of a key file. It holds a key and some white space.
+/// Maximum length of a key file. It contains a key and some white space.
 const KEY_FILE_BYTES_MAX: u64 = 256;
 
 /// The key pairs of accounts, by key ID.

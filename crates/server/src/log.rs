@@ -1,5 +1,5 @@
-//! Log lines of requests, one per request at level debug. This module also limits the rate of lines at other levels
-//! that strangers can cause.
+//! Log lines of requests, one per request at level debug. Strangers can also cause some lines at other levels; this
+//! module limits the rate of these lines.
 //!
 //! Callers check [`is_on`] first, so nothing is formatted or allocated unless the level is enabled. No line contains
 //! mail content, secrets or whole signatures. At level trace, a signature is identified by the first 32 bits of its

@@ -22,8 +22,8 @@ const BACKLOG: u32 = 1024;
 /// Delay before the next attempt to accept a connection if the system has run out of sockets.
 const SHORTAGE: Duration = Duration::from_millis(100);
 
-/// Limits log lines about failures to accept. Strangers can cause them by making the system run out of file
-/// descriptors.
+/// Limits log lines about failures to accept connections. Strangers can cause such failures by making the system run
+/// out of file descriptors.
 static FAILURES: LineLimit = LineLimit::new(6);
 
 /// An accepted connection.

@@ -25,7 +25,7 @@ const PER_NETWORK: usize = 31;
 /// Time limit for a known caller's request.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Memory of a silent connection and of one with half a request, as stated in docs/operators/sizing.md.
+/// Memory of a silent connection, and of a connection with half a request, as stated in docs/operators/sizing.md.
 const SILENT_BYTES_MAX: u64 = 12 << 10;
 const WAITING_BYTES_MAX: u64 = 32 << 10;
 

@@ -25,7 +25,7 @@ const START: Time = Time(4_000 * Realm::SPAM_EPOCH_SECONDS);
 const ROUNDS: u64 = 15;
 /// Number of reports in a round.
 const REPORTS: u64 = 12_800;
-/// Number of reports in a submission, and of submissions in flight, as of a listener under load.
+/// Number of reports in a submission, and number of submissions in flight, as with a listener under load.
 const TOGETHER: usize = 64;
 const IN_FLIGHT: usize = 8;
 /// Number of accounts that report. Each has a daily share of new signatures.

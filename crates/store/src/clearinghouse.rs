@@ -59,8 +59,8 @@ impl Clearinghouse {
         Self::open(directory, options, make, progress)
     }
 
-    /// Reads the founding and the current state of the clearinghouse in `directory`, without a lock and without
-    /// changing anything. Returns `None` if no clearinghouse was founded there. See [`peek`].
+    /// Reads the founding and the current state of the clearinghouse in `directory`. Takes no lock and changes nothing.
+    /// Returns `None` if no clearinghouse was founded there. See [`peek`].
     ///
     /// # Errors
     /// [`OpenError`] for any reason why opening would fail, except that the store is in use.
@@ -170,7 +170,7 @@ impl Machine for Engine {
         if event.is_frequent() && event.is_within_bounds() { Ok(()) } else { Event::decode(encoded).map(drop) }
     }
 
-    /// While a server is forgotten, the rings that are built again exist only in memory and in the journal.
+    /// While a server is forgotten, the rings that are being rebuilt exist only in memory and in the journal.
     fn may_snapshot(&self) -> bool {
         !self.is_forgetting()
     }

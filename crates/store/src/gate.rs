@@ -36,7 +36,7 @@ impl<T> Gate<T> {
         guard
     }
 
-    /// Lets all waiting readers in, then locks for writing. Hold it for one slice.
+    /// Lets all waiting readers in, then locks for writing. Hold the lock for one slice only.
     ///
     /// Returns `None` if a thread panicked while changing the value. The state of the value is then unknown, so it may
     /// only be read.

@@ -110,7 +110,8 @@ impl Journal {
         self.poison.as_ref()
     }
 
-    /// Appends a record, and waits for the disk if `sync`. On failure nothing is appended, except after a failed sync.
+    /// Appends a record, and waits for the disk if `sync` is true. On failure, nothing is appended. Only a failed sync
+    /// can leave the record in the file.
     pub(crate) fn append(&mut self, record: &mut RecordBuilder, sync: bool) -> Result<(), JournalError> {
         self.check_poison()?;
         self.make_room()?;
@@ -182,7 +183,9 @@ impl Journal {
     fn undo_append(&mut self, length: u64, events: u32) {
         self.next -= u64::from(events);
         if self.file.set_len(length).is_err() {
-            tracing::warn!("a refused record may be in the journal when the store is opened again");
+            tracing::warn!(
+                "failed to remove a refused record from the journal; it may reappear when the store is next opened"
+            );
         }
     }
 

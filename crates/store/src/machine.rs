@@ -53,8 +53,8 @@ pub trait Machine: Sized + Send + Sync + 'static {
         true
     }
 
-    /// Appends the part of a snapshot's beginning that takes long. Checks continue meanwhile. The writer then calls
-    /// [`begin_snapshot`](Self::begin_snapshot), with no event in between.
+    /// Appends the part of a snapshot's beginning that takes long to produce. Checks continue in the meantime. The
+    /// writer then calls [`begin_snapshot`](Self::begin_snapshot), with no event in between.
     fn snapshot_start(&self, _out: &mut Vec<u8>) {}
 
     /// Starts a snapshot of the current state. Appends the next bytes and, from now on, logs the data that later events

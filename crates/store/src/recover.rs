@@ -340,7 +340,7 @@ fn list(directory: &Path) -> Result<Listing, OpenError> {
     Listing::read(directory).map_err(|source| OpenError::io("list", directory, source))
 }
 
-/// Opens a file for reading its present contents, and returns their length. Bytes appended later are not read, so
+/// Opens a file for reading its current contents, and returns their length. Bytes appended later are not read, so
 /// nothing can follow an unfinished write.
 pub(crate) fn open_as_it_is(path: &Path) -> io::Result<(Input, u64)> {
     let file = File::open(path)?;

@@ -89,8 +89,8 @@ pub struct RepairReport {
     pub cut_up_to: Option<u64>,
     /// The first and last event known to be lost. Events after the cut are lost if no intact snapshot contains them.
     pub lost: Option<(u64, u64)>,
-    /// True if all lost events are known. They are not if the journal ended with unreadable bytes or with a truncated
-    /// file.
+    /// True if all lost events are known. They are not all known if the journal ended with unreadable bytes or with a
+    /// truncated file.
     pub is_all: bool,
 }
 

@@ -194,7 +194,7 @@ impl<M: Machine> Store<M> {
         receiver.recv().unwrap_or(Err(SnapshotError::Closed))
     }
 
-    /// Returns the present condition of the store.
+    /// Returns the current condition of the store.
     #[must_use]
     pub fn status(&self) -> Status {
         let waiting_events = self.shared.queue.waiting_events();

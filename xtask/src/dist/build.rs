@@ -12,10 +12,10 @@ use crate::command;
 /// The target of the published programs. They are linked statically, so that they run on any Linux system.
 const TARGET: &str = "x86_64-unknown-linux-musl";
 
-/// The target of the test if the toolchain cannot get the other one. Its C library can be linked statically too.
+/// The target for tests if the toolchain cannot install [`TARGET`]. Its C library can be linked statically, too.
 const OTHER_TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// The settings of `--quick`, which take a quarter of the time.
+/// The settings of `--quick`, with which a build takes a quarter of the time.
 const QUICK: [(&str, &str); 3] = [
     ("CARGO_PROFILE_RELEASE_LTO", "off"),
     ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),

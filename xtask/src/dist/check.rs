@@ -7,8 +7,8 @@ use anyhow::Result;
 use super::{PROGRAMS, Release, archives};
 use crate::command::{self, program, run};
 
-/// The units, and the worst exposure that `systemd-analyze security` may find in each, in tenths; 100 is the worst there
-/// is.
+/// The units, and the worst exposure that `systemd-analyze security` may find in each, in tenths: 100 is the worst
+/// value.
 const UNITS: [(&str, &str); 3] = [
     ("packaging/systemd/bruit.service", "14"),
     ("packaging/systemd/bruit-milter.service", "11"),

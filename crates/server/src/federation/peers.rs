@@ -13,7 +13,8 @@ use super::local::LocalServer;
 use crate::config::PeerSettings;
 use crate::health::State;
 
-/// The time without progress after which missing segments become a condition. Before that, they count as in transit.
+/// The time without progress after which missing segments become a condition. Before that, missing segments count as in
+/// transit.
 const STUCK: Duration = Duration::from_secs(30);
 
 /// State of every server, kept between updates.

@@ -36,16 +36,16 @@ pub(super) async fn submit_one(http: &Http, event: Event) -> Result<bool, Fault>
     }
 }
 
-/// A claim that was prepared.
+/// A prepared claim.
 pub(super) enum Prepared {
-    /// The events to submit, none if nothing can be claimed.
+    /// The events to submit. There are none if nothing can be claimed.
     Events(Vec<Event>),
     /// The claim was already made.
     Repeated(Claimed),
 }
 
-/// Returns the ID of a claim: a keyed hash of the reporter, the kind of claim, and the request's idempotency key. It does
-/// not depend on the message, because the same message may give other events later.
+/// Returns the ID of a claim: a keyed hash of the reporter, the kind of claim, and the request's idempotency key. It
+/// does not depend on the message, because the same message may produce different events later.
 pub(super) fn claim_id(
     headers: &HeaderMap,
     reporter: &Reporter,
@@ -66,7 +66,8 @@ pub(super) fn repeated(service: &Service, id: &Fingerprint) -> Option<Claimed> {
     Some(Claimed { repeated: true, ..response(totals) })
 }
 
-/// Makes a claim, and returns its result. A claim with an ID counts once, also if copies of it arrive at the same time.
+/// Makes a claim, and returns its result. A claim with an ID counts only once, even if copies of it arrive at the same
+/// time.
 pub(super) async fn make(
     http: &Http,
     events: Vec<Event>,

@@ -78,7 +78,7 @@ pub(super) fn forgetting(service: &Service, peer: &str, is_forgotten: bool) -> R
         (exchange.own(), exchange.is_forgotten(&key) == is_forgotten, recorded)
     });
     let Some(own) = own else { return Err(Fault::conflict("this server exchanges nothing with other servers")) };
-    // Of two changes, the later one counts on every node.
+    // The change with the latest time takes effect on every node.
     let now = service.now().max(recorded.map_or(Time(0), |at| Time(at.0 + 1)));
     Ok((!is_so).then_some(Event::Forget { now, key, by: own.key, is_forgotten }))
 }

@@ -231,8 +231,8 @@ impl Responder {
         refused(ErrorCode::LIMITED, Disposition::Limited)
     }
 
-    /// Returns the reporter. This is the account of a session, if it is unchanged since login, and the network of an
-    /// anonymous client. Returns `None` if the session is over.
+    /// Returns the reporter. For a session, this is its account, if the account is unchanged since login. For an
+    /// anonymous client, it is the network. Returns `None` if the session is over.
     fn reporter(&self, user: Option<&[u8]>) -> Option<Reporter> {
         let key = &self.service.key;
         let Some(user) = user else { return Some(self.source.reporter(key)) };
@@ -263,8 +263,8 @@ impl Responder {
         result
     }
 
-    /// Registers an account. All accounts registered from one network form one group, until the operator assigns
-    /// them to others.
+    /// Registers an account. All accounts registered from one network form one group, until the operator assigns them
+    /// to other groups.
     async fn register(&self, user: Option<Vec<u8>>, password: Option<Vec<u8>>) -> Reply {
         let standing = self.source.reporter(&self.service.key).standing;
         if !self.settings.razor.register.includes(standing) {

@@ -30,10 +30,10 @@ use bruit_federation::transport::{FETCH_BYTES_MAX, Source, TransportError};
 use origin::{EPOCH, Origin};
 use reader::Reader;
 
-/// Timeout of what must happen.
+/// Time limit for events that must happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Time for which a reader waits for news that should not come.
+/// Time for which a reader waits for data that must not arrive.
 const SHORT: Duration = Duration::from_millis(400);
 
 /// A transport between an origin and a reader.

@@ -1,4 +1,4 @@
-//! A real broker, and the requests of the publisher carried out at once.
+//! A real broker. The publisher's requests are carried out at once.
 
 use std::sync::Arc;
 use std::time::Duration;

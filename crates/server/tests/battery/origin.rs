@@ -1,4 +1,4 @@
-//! The server whose data is carried.
+//! The server whose data the transports carry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,7 +105,7 @@ impl Origin {
         self.engine.exchange().own().unwrap()
     }
 
-    /// Returns a chain of the present generation.
+    /// Returns a chain of the current generation.
     pub(crate) fn chain(&self, book: Book) -> Chain {
         Chain { origin: self.identity(), book, generation: self.now.epoch(EPOCH) }
     }
@@ -119,7 +119,7 @@ impl Origin {
         self.engine.exchange().chains().map(|(_, at)| at.sequence).sum()
     }
 
-    /// Returns the present heads, with all books.
+    /// Returns the current heads, with all books.
     pub(crate) fn heads(&self) -> Vec<u8> {
         self.shelf.own_heads(Reader::Cluster).unwrap()
     }
@@ -138,7 +138,7 @@ impl Origin {
         offsets
     }
 
-    /// Loses everything but the key, and exports again. Its shelf keeps what readers have not fetched.
+    /// Loses everything but the key, and exports again. Its shelf keeps the segments that readers have not fetched.
     pub(crate) fn be_reborn(&mut self) {
         self.now = Time(self.now.0 + 5);
         self.engine = blank(self.now);
@@ -146,7 +146,7 @@ impl Origin {
         self.export();
     }
 
-    /// Fills a chain with segments of the greatest length, without an engine. Returns the length of the log.
+    /// Fills a chain with segments of the maximum length, without an engine. Returns the length of the log.
     pub(crate) fn fill(&mut self, bytes_min: usize) -> usize {
         let (chain, shelf) = (self.chain(Book::Votes), Arc::clone(&self.shelf));
         // A vote of 64 signatures that were not counted: 20 bytes, 8 bytes of flags, and the signatures.

@@ -1,4 +1,4 @@
-//! The server that follows: an engine and a receiver.
+//! The server that follows the origin: an engine and a receiver.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
