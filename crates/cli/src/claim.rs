@@ -43,9 +43,9 @@ claims only the main content of the message: its own text, or its files if there
 footers and quotations also occur in good mail and are not claimed. A revocation covers the whole message. \
 With --scheme, exactly the signatures of these schemes are claimed. Messages larger than 64 MiB are skipped.
 
-With --spool, a claim is kept in DIR until the server has answered, and sent by the next 'bruit report --spool' or by \
-'bruit spool send'. A claim counts once, even if an answer was lost. The folder is created for its owner only; use one \
-folder for each server.
+With --spool, a claim is kept in DIR until the server has answered. The next 'bruit report --spool' or 'bruit spool \
+send' sends the claims in DIR. A claim counts once, even if an answer was lost. The folder is created for its owner \
+only; use one folder for each server.
 
 With --attached, the input is a report that a user forwarded: the claims are about the messages attached to it. Use \
 this option only for mail from authenticated users, because anyone can send such a message.

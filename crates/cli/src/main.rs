@@ -55,7 +55,7 @@ enum Verb {
     Report(claim::ClaimArgs),
     /// Revoke reports: the messages are not spam
     Revoke(claim::ClaimArgs),
-    /// List and send reports that wait for a server
+    /// List and send the reports in a spool, which wait for a server
     Spool(spool::SpoolArgs),
     /// Report mail that users move to the Junk folders of their Maildirs
     Watch(watch::WatchArgs),

@@ -24,7 +24,7 @@ Examples:
   bruit plan                                                  ten million signatures at 1e-3
   bruit plan --signatures 400_000 --false-positive-rate 1e-4  minimum memory for a rate
   bruit plan --signatures 10M --memory 64MiB                  minimum rate for a budget
-  bruit plan --signatures 10M --threshold 20                  also the rate of false counts of 20
+  bruit plan --signatures 10M --threshold 20                  also the error rates of counts at threshold 20
   bruit plan --table1                                         Table 1 of Yan and Cho (2006)";
 
 /// Arguments of `bruit plan`.

@@ -28,8 +28,8 @@ const LINES_MAX: usize = 5;
 
 const AFTER_HELP: &str = "\
 Exit codes:
-  0  no report waits
-  1  reports wait
+  0  no report is waiting
+  1  reports are waiting
   2  error, files were set aside because they are damaged or the server refused them, or files cannot be read
 
 'bruit report --spool DIR' keeps reports in DIR until the server has answered. A spool holds at most 10,000 reports or \
@@ -44,8 +44,8 @@ const SEND_HELP: &str = "\
 Each report counts once, even if the server received it before and its answer was lost.
 
 Exit codes:
-  0  no report waits any more
-  1  reports still wait: the server did not answer, or another process is sending them
+  0  no report is waiting any more
+  1  reports are still waiting: the server did not answer, or another process is sending them
   2  error, or reports were dropped (older than 7 days), set aside (damaged, or refused by the server) or could not \
   be read
 
@@ -71,7 +71,7 @@ pub(crate) struct SpoolArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
-    /// Send the reports that wait
+    /// Send the waiting reports
     #[command(after_help = SEND_HELP)]
     Send(SendArgs),
 }

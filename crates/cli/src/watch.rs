@@ -56,10 +56,10 @@ const RESCAN_INTERVAL: Duration = Duration::from_secs(600);
 const AFTER_HELP: &str = "\
 A message that appears in Junk is reported, unless a filter has put it there (see --ignore). A message that moves from \
 Junk to another folder of the same Maildir is revoked. Messages that are deleted or moved to Trash are left alone. At \
-the first start, messages that are already in Junk are left alone, too. At later starts, changes made while the program \
-was not running are noticed, too. Claims wait in the spool until the server has answered.
+the first start, messages that are already in Junk are left alone, too. At later starts, changes made while the \
+program was not running are noticed, too. Claims wait in the spool until the server has answered.
 
-The program runs until SIGTERM or SIGINT. SIGHUP compares all Maildirs.
+The program runs until SIGTERM or SIGINT. SIGHUP starts a scan of all Maildirs.
 
 Exit codes:
   0  stopped by a signal, or done (with --once)

@@ -1,4 +1,5 @@
-//! The dashboard in a real browser: every view in both colour schemes and at the width of a phone, and what changes.
+//! The dashboard in a real browser: every view in both colour schemes and at the width of a phone, live numbers, and
+//! changes made with and without scripts.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Moving mail in Dovecot reports and revokes it, also while the server is stopped.
+//! Moving mail in Dovecot reports or revokes it, even while the server is stopped.
 
 mod common;
 
@@ -66,7 +66,7 @@ fn a_move_to_junk_reports_and_a_move_out_of_it_revokes() {
 
     let server = server.restart();
     dovecot.set_server(&server.url());
-    // The next move also sends what waits.
+    // The next move also sends the waiting reports.
     imap.append("INBOX", &message(3));
     imap.move_last("INBOX", "Junk");
     assert_eq!((counts(&server, &second), counts(&server, &message(3))), ((1, 0), (1, 0)), "{}", dovecot.said());

@@ -1,5 +1,5 @@
-//! `bruit peers forget` on three nodes under load: what the forgotten node said is gone from the two others, and nothing
-//! else changes.
+//! `bruit peers forget` on three nodes under load: the claims of the forgotten node disappear from the other two, and
+//! nothing else changes.
 
 mod common;
 
@@ -97,7 +97,7 @@ fn what_a_node_said_is_gone_from_all_others_while_they_are_under_load() {
         }
     }
 
-    // It goes on reporting, and is refused until it is accepted again.
+    // The forgotten node continues to report. Its reports are refused until it is accepted again.
     let intruder = Client::new(&carla.url(), Some(&carla.token()), PATIENCE).unwrap();
     intruder.report(&one("exact", 2 * FORGED)).unwrap();
     clients[0].report(&one("exact", 3 * FORGED)).unwrap();
@@ -148,8 +148,8 @@ fn one(scheme: &str, signature: u32) -> Subject {
     Subject { signatures: vec![named], ..Subject::default() }
 }
 
-/// Returns the verdict on a signature, or its claims and recipients if it has none: reports, then revocations; for the
-/// checksums of DCC, the recipients.
+/// Returns the verdict on a signature and two counts: its reports, and its revocations or, for a checksum of DCC, its
+/// recipients.
 fn facts(client: &Client, scheme: &str, signature: u32) -> (String, u32, u32) {
     let checked = client.check(&one(scheme, signature)).unwrap();
     let known = &checked.signatures[0];

@@ -19,7 +19,7 @@ use brokers::Brokers;
 use common::{Folder, Server, administer, printed};
 
 const NODES: usize = 3;
-/// Length of an epoch of both books, in seconds.
+/// Length of an epoch in seconds, the same for both books.
 const EPOCH: u64 = 3;
 /// Number of generations in the test, more than are live at the same time.
 const GENERATIONS: u64 = 10;

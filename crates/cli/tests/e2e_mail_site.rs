@@ -20,7 +20,8 @@ const STRANGER: &str = "192.0.2.77";
 /// Maximum time for a message to be delivered.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Maximum time of a message while the server is away: the milter's own bound, and time for Postfix on a busy machine.
+/// Maximum time to send a message while the server is away: the milter's own bound, and time for Postfix on a busy
+/// machine.
 const AWAY_MAX: Duration = Duration::from_secs(3 + 5);
 
 const WATCHES: &str = "Genuine watches at wholesale prices are delivered within seven days to your own door, and every \
@@ -124,7 +125,7 @@ impl Site {
         (count("report_count"), count("revoke_count"))
     }
 
-    /// Returns the number of reports that wait in the spools of Dovecot and of the milter.
+    /// Returns the number of reports waiting in the spools of Dovecot and of the milter.
     fn waiting(&self) -> [usize; 2] {
         [self.dovecot.spool(), self.traps.clone()].map(|spool| {
             let output = bruit(&["spool", "--json", spool.to_str().unwrap()]);
@@ -229,14 +230,14 @@ fn reports_arrive_once_although_all_programs_are_killed_while_they_are_sent() {
     assert_eq!(site.verdict("trap", 1, &trapped), "unchecked; reason=trap");
     assert_eq!(site.waiting(), [1, 1], "{}", site.milter.log());
 
-    // The milter sends its spool when it starts. All are killed at different points of that.
+    // The milter sends its spool when it starts. Kill all programs at different points of the sending.
     site.milter.kill();
     for delay_ms in [0, 5, 20, 60] {
         site.restart();
         let mut cron = site.dovecot.send_spool(&site.url).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         thread::sleep(Duration::from_millis(delay_ms));
         site.kill();
-        // It has ended, or it is killed.
+        // Ignore errors: it may have ended.
         let _ = cron.kill();
         cron.wait().unwrap();
     }

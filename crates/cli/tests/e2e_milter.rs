@@ -1,4 +1,4 @@
-//! Postfix, `bruit milter` and `bruit serve` together: what a site's mail goes through.
+//! Postfix, `bruit milter` and `bruit serve` together, handling a site's mail.
 
 mod common;
 
@@ -190,7 +190,8 @@ fn mail_flows_unchecked_while_the_server_is_away() {
     assert_eq!(log.matches("the server answers again").count(), 1, "{log}");
     drop(server);
 
-    // A server that accepts connections and says nothing costs one message the whole bound, and the next ones nothing.
+    // A server that accepts connections but never answers costs one message the whole timeout, and the next messages no
+    // time.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     milter.reload(&url, "");
@@ -244,7 +245,7 @@ fn unknown_bulk_mail_is_deferred_once_if_greylisting_is_on() {
 fn postfix_reaches_a_socket_inside_its_queue_directory() {
     let folder = Folder::new();
     let server = Server::start(&folder, "");
-    // Postfix's processes reach the socket by the group.
+    // Postfix's processes can connect to the socket because of its group.
     let socket = folder.path("milter.sock");
     fs::set_permissions(folder.path(""), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let toml = format!(

@@ -22,17 +22,17 @@ const CORPUS: &str = "BRUIT_CORPUS";
 /// Maximum number of messages from that folder.
 const REAL_MESSAGES: usize = 1_000;
 
-/// The differences of the milter's signatures.
+/// The differences between the milter's signatures and those computed from files.
 #[derive(Default)]
 struct Comparison {
-    /// From the files, which have none of the fields that Postfix adds.
+    /// Differences from the original files, which have none of the fields that Postfix adds.
     from_file: Differences,
-    /// From the delivered messages, which have all of them.
+    /// Differences from the delivered messages, which have all of these fields.
     from_delivered: Differences,
 }
 
 /// Sends messages through Postfix and the milter, and compares the signatures. `client` is the address of the SMTP
-/// client; for its own machine, Postfix adds missing fields before the milter sees the message.
+/// client; for a client on its own machine, Postfix adds missing fields before the milter sees the message.
 fn compare(client: Option<&str>, messages: &[(String, Vec<u8>)]) -> Comparison {
     let recorder = Recorder::start();
     let mut milter = Milter::start(&recorder.url(), "");
@@ -80,8 +80,8 @@ fn the_signatures_are_those_of_the_files_and_of_the_delivered_messages() {
     }
 }
 
-/// Returns the messages of the folder that `BRUIT_CORPUS` names, at most [`REAL_MESSAGES`] and evenly chosen. The line of
-/// the mbox format above a message is no part of it.
+/// Returns the messages of the folder that `BRUIT_CORPUS` names, at most [`REAL_MESSAGES`] and evenly chosen. An mbox
+/// `From ` line above a message is not part of the message.
 fn real_messages() -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     collect_files(Path::new(&env::var_os(CORPUS).unwrap_or_default()), &mut files);

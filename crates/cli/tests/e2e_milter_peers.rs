@@ -88,7 +88,7 @@ fn sendmail_gets_the_answers_that_it_expects() {
     assert_eq!(without, [removed, insert(value), Answer::Accept]);
 }
 
-/// The threshold of one recipient once applied to all mail, in place of the server's.
+/// The threshold of one recipient once applied to all mail, in place of the server's threshold.
 #[test]
 fn a_recipients_threshold_for_bulk_mail_concerns_nobody_else() {
     let folder = Folder::new();
@@ -212,7 +212,7 @@ fn a_stop_finishes_the_messages_under_way() {
     wire::write_strings(&mut out, b'R', &[b"<alice@test.example>"]);
     wire::write_message(&mut out, MESSAGE, 65_535);
     busy.send(&out).unwrap();
-    // The milter has read this when it answers the next command of another connection.
+    // Wait until the milter is receiving the message.
     milter.wait(|milter| milter.count("message_bytes") > 0);
     milter.signal(Signal::SIGTERM);
     let end = idle.stream().try_clone().unwrap().read(&mut [0]).unwrap();

@@ -58,7 +58,7 @@ fn a_replica_answers_while_the_server_is_away() {
     assert_eq!(milter.count("server_up"), 0);
     assert_eq!(milter.count("unchecked_total{reason=\"in_replica\"}"), 1);
 
-    // The replica gets older, and is then of no use.
+    // Once the replica is too old, it is not used.
     milter.reload(&url, &configuration(&url, "1s"));
     milter.wait(|milter| milter.field(USER, &message(OTHER)) == "unchecked; reason=unreachable");
 

@@ -20,7 +20,7 @@ fn message(number: u32) -> Vec<u8> {
     format!("From: sales@mail.example\nSubject: watches {number}\n\n{body}").into_bytes()
 }
 
-/// Starts a milter with a trap. All milters of a folder have the same spool and the same key of retries.
+/// Starts a milter with a trap. All milters of a folder have the same spool and the same retry key.
 fn start(folder: &Folder, url: &str) -> Milter {
     let [key, spool] = ["retry.key", "spool"].map(|name| folder.path(name));
     let traps = format!("[traps]\naddresses = [{TRAP:?}]\nspool = {spool:?}\n");
@@ -51,7 +51,7 @@ fn reports_of_traps_arrive_once_although_milter_and_server_are_killed() {
     assert_eq!(milter.count("trap_reports_total{result=\"spooled\"}"), 3, "{}", milter.log());
     milter.kill();
 
-    // A milter that finds the server away keeps the reports.
+    // A milter that cannot reach the server keeps the reports.
     let mut milter = start(&folder, NOWHERE);
     milter.wait(|milter| milter.count("spool_reports") == 3);
     milter.kill();

@@ -103,8 +103,8 @@ fn one_report_reaches_both(server: &Server, rspamd: &Rspamd<'_>, folder: &Folder
     assert!(answer.complaints.contains("refused: No fuzzy rules matched for flag 7"), "{answer:?}");
 }
 
-/// Neither part is lost while the server is down, which is rspamd's storage as well. rspamd's HTTP status is then an
-/// error number of the operating system.
+/// While the server is down, neither the report nor the message for rspamd is lost. The server is also rspamd's
+/// storage, so rspamd fails, too: its HTTP status is then an error number of the operating system.
 fn both_parts_wait(server: &Server, rspamd: &Rspamd<'_>, folder: &Folder, spam: &str) {
     server.signal(Signal::SIGKILL);
     let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));

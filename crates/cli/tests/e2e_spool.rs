@@ -65,7 +65,7 @@ fn list(spool: &Path) -> (i32, Vec<Value>) {
     (output.status.code().unwrap(), entries.collect())
 }
 
-/// Returns the files of the reports that wait.
+/// Returns the files of the waiting reports.
 fn reports(spool: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(spool).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|kind| kind == "report")).collect();
@@ -106,7 +106,7 @@ fn reports_made_while_the_server_is_stopped_arrive_once() {
     let (code, said) = send(&spool, &gone);
     assert!(code == 1 && said.contains("0 reports sent, 8 waiting") && said.contains("cannot be reached"), "{said}");
     let server = server.restart();
-    // Several senders at once, and a new report that also sends what waits.
+    // Several senders at once, and a new report that also sends the waiting ones.
     thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| assert_ne!(send(&spool, &server.url()).0, 2));
@@ -180,7 +180,7 @@ fn damaged_reports_are_named_and_never_sent() {
     assert_eq!(counts(&server.url(), &message(1)).0 + counts(&server.url(), &message(2)).0, 1);
 }
 
-/// One file of another user kept all reports behind it from being sent.
+/// A file that belonged to another user once kept all later reports from being sent.
 #[test]
 fn a_file_that_cannot_be_read_does_not_block_the_others() {
     let folder = Folder::new();
@@ -190,7 +190,7 @@ fn a_file_that_cannot_be_read_does_not_block_the_others() {
     }
     let first = reports(&spool).remove(0);
     let server = Server::start(&folder, TOKENS);
-    // Root can read everything. So nobody owns the spool, except one file.
+    // Root can read everything, so the user nobody owns the spool, except for one file.
     fs::set_permissions(folder.path(""), fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(&first, fs::Permissions::from_mode(0o000)).unwrap();
     let is_root = nix::unistd::geteuid().is_root();

@@ -118,7 +118,7 @@ fn moves_in_a_dovecot_without_sieve_are_reported_and_revoked() {
     imap.move_last("Junk", "INBOX");
     watch.wait_for_counts(&server, &first, (1, 1));
 
-    // While the program is stopped, and the server too.
+    // Move messages while the program and the server are stopped.
     assert!(watch.stop().success());
     server.terminate();
     imap.move_last("INBOX", "Junk");
@@ -132,7 +132,7 @@ fn moves_in_a_dovecot_without_sieve_are_reported_and_revoked() {
     watch.wait_for_counts(&server, &second, (1, 0));
     watch.wait_for_counts(&server, &first, (2, 1));
 
-    // A move to Trash is no revocation, and a deletion neither.
+    // Neither a move to Trash nor a deletion is a revocation.
     imap.move_last("Junk", "Trash");
     imap.delete_last("Junk");
     imap.append("Junk", &third);

@@ -18,7 +18,7 @@ pub(crate) struct SpoolState(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     is_failing: bool,
-    /// Number of reports that wait.
+    /// Number of waiting reports.
     waiting: u64,
     last_loss: Option<Instant>,
     /// Reports lost since then.
@@ -31,7 +31,7 @@ impl SpoolState {
         !self.lock().is_failing
     }
 
-    /// Returns the number of reports that wait.
+    /// Returns the number of waiting reports.
     pub(crate) fn waiting(&self) -> u64 {
         self.lock().waiting
     }

@@ -13,7 +13,7 @@ pub(crate) struct Lossy {
 }
 
 impl Lossy {
-    /// Starts a proxy. With `holds`, the connection stays open after the answer was lost.
+    /// Starts a proxy. If `holds` is true, the connection stays open after the answer was lost.
     pub(crate) fn start(server: SocketAddr, holds: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

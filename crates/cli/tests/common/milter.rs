@@ -14,14 +14,14 @@ use nix::unistd::Pid;
 
 use super::Folder;
 
-/// Maximum time for the milter to do what it is asked for.
+/// Maximum time to wait for the milter.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running `bruit milter`, killed on drop.
 pub(crate) struct Milter {
     process: Child,
     folder: Folder,
-    /// The first listen address, as for Postfix.
+    /// The first listen address, in Postfix's notation.
     pub(crate) address: String,
     metrics: SocketAddr,
     reloads: usize,
@@ -113,7 +113,7 @@ impl Milter {
         value.trim().to_owned()
     }
 
-    /// Waits until something is so.
+    /// Waits until a condition holds.
     #[track_caller]
     pub(crate) fn wait(&self, is_so: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + PATIENCE;

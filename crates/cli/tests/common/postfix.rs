@@ -17,7 +17,7 @@ use super::Folder;
 /// Maximum time for Postfix to start, and for mail to be delivered.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Interval at which the mailboxes are looked at.
+/// Interval at which the mailboxes are checked.
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// The user that mailboxes belong to.

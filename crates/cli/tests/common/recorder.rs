@@ -1,4 +1,4 @@
-//! A server that records the milter's requests, messages to send, and comparisons of signatures.
+//! A server that records the milter's requests. Also the messages to send, and comparisons of their signatures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

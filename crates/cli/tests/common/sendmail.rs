@@ -1,4 +1,5 @@
-//! A private Sendmail that keeps all mail in its queue. Its program is unpacked, not installed, because Postfix is.
+//! A private Sendmail that keeps all mail in its queue. Its program is only unpacked, because its package cannot be
+//! installed beside Postfix.
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +17,7 @@ use super::{Folder, output_of, program};
 /// Maximum time for Sendmail to start, and to queue a message.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Interval at which the queue is looked at.
+/// Interval at which the queue is checked.
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// The host's name. Sendmail would wait a minute for a name with a dot.

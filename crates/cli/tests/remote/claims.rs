@@ -169,7 +169,7 @@ fn a_spool_keeps_what_rspamd_did_not_take() {
     assert_eq!((&entry["to"], &entry["state"]), (&json!("rspamd"), &json!("waiting")));
     assert!(!text(&listed.stdout).contains("watches"));
 
-    // Without its address, and while it refuses the password, the message waits.
+    // The message waits if rspamd's address is not given, and while rspamd refuses the password.
     let send = format!("spool send {}", spool.display());
     let output = run(&send, server.url(), b"");
     let expected = (1, "0 reports sent, 1 waiting\n", "bruit: 1 message waits for rspamd: pass --rspamd URL\n");

@@ -146,7 +146,7 @@ impl Spool {
         Ok(entries)
     }
 
-    /// Returns the number of reports that wait.
+    /// Returns the number of waiting reports.
     ///
     /// # Errors
     /// [`SpoolError::Io`] if the folder cannot be read.
@@ -172,7 +172,7 @@ impl Spool {
         Ok(self.waiting()?.iter().any(|path| name(path).ends_with(&end)))
     }
 
-    /// Returns the paths of the reports that wait, oldest first. Reports that the server temporarily refused come last,
+    /// Returns the paths of the waiting reports, oldest first. Reports that the server temporarily refused come last,
     /// so that they do not block the others.
     pub(super) fn waiting(&self) -> Result<Vec<PathBuf>, SpoolError> {
         self.files(&[WAITING, LESSON])

@@ -156,7 +156,7 @@ impl Spool {
         Attempt { result, fault: kept.err() }
     }
 
-    /// Sends the reports that wait, until the limits are reached or no server answers. Skips reports that another
+    /// Sends the waiting reports, until the limits are reached or no server answers. Skips reports that another
     /// process is sending.
     ///
     /// # Errors

@@ -204,7 +204,7 @@ fn a_message_on_which_the_filter_panics_passes() {
     assert!(metrics.contains("bruit_milter_unchecked_total{reason=\"failed\"} 1\n"), "{metrics}");
 }
 
-/// Returns the reports that wait in a folder.
+/// Returns the waiting reports in a folder.
 fn waiting(folder: &Path) -> Vec<SpooledReport> {
     let entries = Spool::open(folder).unwrap().list().unwrap().into_iter();
     let report = |entry| match entry {
