@@ -91,8 +91,8 @@ impl Release {
             Err(error) if is_quick => archive_folder(&archive, &error)?,
             result => result?,
         };
-        // The times of the sources must be those of the extraction (-m), or cargo could take older artifacts for
-        // current ones.
+        // Set the times of the sources to the time of extraction (-m). Otherwise, cargo could treat older artifacts as
+        // current.
         command::run(program("tar", &["-xmf"]).arg(&archive).arg("-C").arg(&source))?;
         let release =
             Self { version: version()?, commit, time, source, work, out, target: build::target(is_quick)?, is_quick };
@@ -114,7 +114,7 @@ impl Release {
         self.work.join("build").join(self.target).join("release").join(name)
     }
 
-    /// Returns a command that starts in `folder` and takes the time of the commit for the current time.
+    /// Returns a command that starts in `folder` and uses the time of the commit as the current time.
     fn program(&self, folder: &Path, name: &str, arguments: &[&str]) -> std::process::Command {
         let mut command = program(name, arguments);
         command.current_dir(folder).env("SOURCE_DATE_EPOCH", &self.time);

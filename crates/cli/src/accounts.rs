@@ -196,7 +196,7 @@ fn set_enabled(one: &AccountArgs, enabled: bool, done: &str, output: &mut impl W
     tell(client(&one.server)?.update_account(&patch), done, output)
 }
 
-/// Prints `done`. If the account does not exist, says so and returns exit code 1.
+/// Prints `done`. If the account does not exist, prints a message and returns exit code 1.
 fn tell(result: Result<Done, ClientError>, done: &str, output: &mut impl Write) -> Result<ExitCode, Failure> {
     if is_unknown(&result) {
         writeln!(output, "no such account")?;

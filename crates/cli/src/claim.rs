@@ -20,8 +20,8 @@ use bruit_console::quantity::counted;
 use bruit_console::terminal::{complain, printable};
 use claimant::{ClaimResult, Claimant, LessonResult, Outcome};
 
-/// Default time limit of a claim. It is longer than that of a check, because the server answers only once the claim is
-/// on disk.
+/// Default time limit of a claim. It is longer than the limit of a check, because the server answers only once the
+/// claim is on disk.
 pub(crate) const CLAIM_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Limits on the part of the spool that is sent after a claim.

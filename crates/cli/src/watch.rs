@@ -35,7 +35,7 @@ use events::{Event, Events};
 use maildir::{Maildir, Names};
 use sync::{Claims, Field};
 
-/// Time limit of a request. It is shorter than that of `bruit report`, because the spool keeps unanswered claims.
+/// Time limit of a request. It is shorter than the limit of `bruit report`, because the spool keeps unanswered claims.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Limits on one attempt to send the spool.

@@ -1,4 +1,4 @@
-//! The dashboard over HTTP: sessions, rights, forged requests, and what the pages change.
+//! The dashboard over HTTP: sessions, rights, forged requests, and changes made through the pages.
 
 mod common;
 
@@ -16,7 +16,7 @@ const SPAM: &str = "razor/text.eml";
 /// Views that show names of people or the configuration.
 const PRIVATE_VIEWS: [&str; 3] = ["/reporters", "/whitelist", "/settings"];
 
-/// A token that may look, but not administer.
+/// A token that grants reading, but not administration.
 const READER: &str = "[[http.tokens]]\nname = \"help <b>desk</b>\"\ntoken = \"a-token-for-the-help-desk\"\nmonitor = true\n\
     [[http.tokens]]\nname = \"mail\"\ntoken = \"a-token-without-monitor\"\n";
 
@@ -265,7 +265,7 @@ fn the_history_outlives_sigkill() {
         of_pyzor.map(|count| count["count"].as_u64().unwrap()).sum::<u64>()
     };
     common::until("the check is in the history", || unknown(&server) == 1);
-    // The file is written when a minute has ended, and at the end.
+    // The file is written at the end of every minute, and when the server stops.
     assert!(server.terminate().success());
     let mut server = server.restart();
     assert_eq!(unknown(&server), 1);

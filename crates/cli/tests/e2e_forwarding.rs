@@ -17,7 +17,7 @@ use serde_json::Value;
 
 /// Maximum time for a delivery, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The user who runs the program: nobody.
+/// The user `nobody`, who runs the program.
 const NOBODY: u32 = 65_534;
 const TOKENS: &str = "[http]\nlisten = \"127.0.0.1:0\"\n[[http.tokens]]\nname = \"mail\"\ntoken = \"the-token-of-the-mail-site\"\n\
     standing = \"own\"\nreporters = true\n";

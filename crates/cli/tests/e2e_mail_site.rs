@@ -105,7 +105,7 @@ impl Site {
         }
     }
 
-    /// Sends a message that is to be delivered as message `count` of the user, and returns the value of `X-Bruit`.
+    /// Sends a message that must arrive as message number `count` of the user, and returns the value of `X-Bruit`.
     #[track_caller]
     fn verdict(&self, user: &str, count: usize, message: &[u8]) -> String {
         let reply = self.send(&[user], message);

@@ -123,7 +123,7 @@ fn a_trap_lists_what_it_gets() {
     // A known user is among the recipients: nothing is reported.
     assert_eq!(send(&postfix, &["trap@test.example", "alice@test.example"], &spam).0, 250);
     assert!(postfix.wait_for("alice", 1).field().starts_with("unknown; "));
-    // An unknown user that is a trap does not keep the other trap from reporting.
+    // An unknown user that is a trap does not prevent the report by the other trap.
     assert_eq!(send(&postfix, &["nobody@test.example", "trap@test.example"], &spam).0, 250);
     let trapped = postfix.wait_for("trap", 2);
     assert_eq!(trapped.field(), "unchecked; reason=trap");

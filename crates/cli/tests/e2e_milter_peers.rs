@@ -32,7 +32,8 @@ fn insert(value: &str) -> Answer {
     Answer::InsertHeader(0, "X-Bruit".into(), value.into())
 }
 
-/// A session as Sendmail 8.17 leads it: the queue ID comes with the sender, and no reply is awaited where none is due.
+/// A session as Sendmail 8.17 conducts it: the queue ID comes with the sender, and Sendmail waits only for replies that
+/// are due.
 fn session_of_sendmail(milter: &Milter, steps: u32) -> Vec<Answer> {
     let mut mta = Mta::offer(connect(milter), 6, wire::ACTIONS_OFFERED, steps).unwrap();
     let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! A milter with a replica: its answers while the server is away.
+//! A milter with a replica: its answers while the server cannot be reached.
 
 mod common;
 

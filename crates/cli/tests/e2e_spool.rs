@@ -20,7 +20,7 @@ const TOKENS: &str = "[http]\nlisten = \"127.0.0.1:0\"\n[[http.tokens]]\nname = 
 /// An address at which nothing listens: the port is privileged and unassigned.
 const NOWHERE: &str = "http://127.0.0.1:1";
 
-/// The user nobody.
+/// The user `nobody`.
 const NOBODY: u32 = 65534;
 
 fn message(number: u32) -> Vec<u8> {
@@ -190,7 +190,7 @@ fn a_file_that_cannot_be_read_does_not_block_the_others() {
     }
     let first = reports(&spool).remove(0);
     let server = Server::start(&folder, TOKENS);
-    // Root can read everything, so the user nobody owns the spool, except for one file.
+    // Root can read everything, so the user `nobody` owns the spool, except for one file.
     fs::set_permissions(folder.path(""), fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(&first, fs::Permissions::from_mode(0o000)).unwrap();
     let is_root = nix::unistd::geteuid().is_root();

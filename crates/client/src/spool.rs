@@ -20,7 +20,7 @@
 //! are sent.
 //!
 //! **Bounds.** [`REPORTS_MAX`], [`SPOOL_BYTES_MAX`] and [`REPORT_AGE_MAX`]. A full spool accepts no more reports.
-//! Reports above the maximum age are dropped when the spool is sent. Messages for rspamd get at most half of the room.
+//! Reports above the maximum age are dropped when the spool is sent. Messages for rspamd get at most half of the space.
 
 mod file;
 mod folder;

@@ -213,7 +213,7 @@ fn create_beside(path: &Path, folder: &Path, kind: Output) -> io::Result<NamedTe
     Ok(temporary)
 }
 
-/// Sets the owner to that of the replaced file, if this is permitted.
+/// Sets the owner to the owner of the replaced file, if this is permitted.
 #[cfg(unix)]
 fn keep_owner(file: &File, replaced: &fs::Metadata) {
     use std::os::unix::fs::{MetadataExt as _, fchown};

@@ -38,7 +38,7 @@ pub(crate) enum Fault {
     ReportLoop,
     /// A script revokes in a loop.
     RevokeLoop,
-    /// The node is restarted with twice the memory, and then all others are, because a smaller node could not hold all
+    /// The node is restarted with twice the memory. All other nodes follow, because a smaller node could not hold all
     /// the listings of a larger one.
     Grow,
 }

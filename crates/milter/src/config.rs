@@ -137,7 +137,7 @@ pub struct Traps {
     pub rspamd: Option<TrapRspamd>,
     /// True to report a message even if some of its recipients are not traps.
     pub any: bool,
-    /// True to throw away mail whose recipients are all traps.
+    /// True to discard mail whose recipients are all traps.
     pub discard: bool,
 }
 
@@ -169,7 +169,7 @@ pub struct Limits {
     pub command: Duration,
     /// Maximum time from the first header field of a message to its end.
     pub content: Duration,
-    /// Maximum time for messages under way after a request to stop.
+    /// Maximum time for the messages in progress when the milter is asked to stop.
     pub stop: Duration,
 }
 

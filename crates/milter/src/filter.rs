@@ -303,7 +303,7 @@ impl Filter {
         Outcome { remove, add: Some(address.clone()), ..tagged }
     }
 
-    /// Returns true if the message is to be deferred because nobody has reported it yet and many recipients have
+    /// Returns true if the message should be deferred, because nobody has reported it yet and many recipients have
     /// received it.
     fn greylists(&self, draft: &Draft, class: Class, subject: &Subject) -> bool {
         let Some(settings) = &self.settings.greylist else { return false };

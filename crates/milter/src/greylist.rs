@@ -33,7 +33,7 @@ struct Tables {
 }
 
 impl Greylist {
-    /// Counts the recipients of a message with this text. Returns true if the message is to be deferred.
+    /// Counts the recipients of a message with this text. Returns true if the message should be deferred.
     pub(crate) fn defers(
         &self,
         settings: &GreylistSettings,

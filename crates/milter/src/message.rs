@@ -162,7 +162,7 @@ impl Draft {
         self.lost.map_or(Ok(&self.bytes), Err)
     }
 
-    /// Returns an ID that a retry of this message has as well: same sender, recipients and bytes.
+    /// Returns the ID of this message. A retry has the same ID, because it has the same sender, recipients and bytes.
     pub(crate) fn identity(&self) -> Identity {
         self.filter.shared.identity_key.identity(&self.sender, self.recipients.hash(), &self.bytes)
     }

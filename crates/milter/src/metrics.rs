@@ -62,7 +62,7 @@ pub(crate) struct Metrics {
     check_microseconds: Counter,
 }
 
-/// The present state, for gauges.
+/// The current state, for gauges.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct State {
     pub(crate) connections_open: usize,

@@ -148,7 +148,7 @@ impl Health {
         Self { kind, state: Mutex::default() }
     }
 
-    /// Returns true if the server does not answer at present.
+    /// Returns true if the server is currently not answering.
     pub(crate) fn is_down(&self) -> bool {
         self.lock().outage.is_some()
     }

@@ -150,14 +150,14 @@ impl Milter {
     /// Applies new settings to the messages that begin from now on. Listeners stay as they are.
     ///
     /// # Errors
-    /// [`StartError`], with the old settings in force.
+    /// [`StartError`]. The old settings then stay in force.
     pub fn reload(&self, config: &Config) -> Result<(), StartError> {
         let filter = Filter::new(config.settings.clone(), Arc::clone(&self.service.shared))?;
         *self.service.filter.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(filter);
         Ok(())
     }
 
-    /// Stops: accepts no more connections, closes idle ones, and waits for the messages under way. Returns the number
+    /// Stops: accepts no more connections, closes idle ones, and waits for the messages in progress. Returns the number
     /// of connections that had to be abandoned.
     #[must_use]
     pub fn stop(self) -> usize {

@@ -36,7 +36,7 @@ impl SpoolState {
         self.lock().waiting
     }
 
-    /// Notes that the spool was used, and how many reports wait. Logs a change.
+    /// Notes that the spool was used, and how many reports are waiting. Logs a change.
     pub(crate) fn note(&self, used: Result<usize, SpoolError>) {
         let mut state = self.lock();
         let was_failing = std::mem::replace(&mut state.is_failing, used.is_err());

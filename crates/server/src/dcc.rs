@@ -63,7 +63,7 @@ struct ReplyTo {
 
 /// The kind of request.
 enum PendingKind {
-    /// A query or report about a message, and the recipient count from which the reply is "many".
+    /// A query or report about a message, and the recipient count at and above which the reply is "many".
     Message { answers: MessageTotals, many: u32 },
     /// The deletion of a checksum.
     Deletion { item: Item, brand: Brand, from: IpAddr },

@@ -110,7 +110,7 @@ pub enum ServeError {
     /// The books cannot be brought up to date.
     #[error("failed to bring the books up to date")]
     CatchUp(#[source] SubmitError),
-    /// The configured budget is smaller than that of the clearinghouse.
+    /// The configured budget is smaller than the clearinghouse's budget.
     #[error(
         "`memory` is {to} bytes in the configuration, but the clearinghouse has a budget of {from} bytes: set `memory` to \
          at least {from} bytes, or start once with --shrink, which is refused unless all data fits in the smaller budget"

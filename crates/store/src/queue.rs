@@ -52,7 +52,7 @@ pub enum SubmitError {
     Write(#[source] Arc<io::Error>),
     /// A sync failed. The store accepts no more events until it is opened again.
     ///
-    /// These events may or may not be present then.
+    /// These events may or may not be present after that.
     #[error("failed to sync the journal; the store accepts no events until it is opened again")]
     Poisoned(#[source] Arc<io::Error>),
 }

@@ -1,4 +1,5 @@
-//! After any sequence of submitted events, snapshots, closings and torn tails, the state is that of an exact model.
+//! After any sequence of submitted events, snapshots, closings and torn tails, the state equals the state of an exact
+//! model.
 
 mod common;
 

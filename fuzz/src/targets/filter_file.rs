@@ -58,7 +58,7 @@ fn history_bytes(bytes: &[u8], start: usize) -> usize {
     if length <= bytes.len() - start { length } else { 0 }
 }
 
-/// Corrects the checksums of a history. The checksum of an own origin is that of the `array`.
+/// Corrects the checksums of a history. The checksum of an own origin is equal to `array`, the checksum of the array.
 fn finish_history(history: &mut [u8], array: u32) {
     let Some(end) = history.len().checked_sub(4) else { return };
     if history[0] == 1 && end == 4 + HISTORY_ENTRY_BYTES {

@@ -40,8 +40,8 @@ fn refused_or<T>(result: Result<T, ReplicaError>) {
     }
 }
 
-/// Writes a file with valid checksums. Its first slot is that of a valid replica XOR the input. The slot determines the
-/// length of the file.
+/// Writes a file with valid checksums. Its first slot is the first slot of a valid replica, XORed with the input. The
+/// slot determines the length of the file.
 fn write(file: &File, input: &[u8]) {
     let mut slot = good_front();
     let (front, behind) = input.split_at(input.len().min(FRONT_BYTES));

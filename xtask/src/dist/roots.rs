@@ -20,7 +20,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ("bruit-lab", "lab/README.md", "usr/share/doc/bruit-lab/README.md"),
 ];
 
-/// The shells for which completions are installed, and where they look for them. `{}` is the program.
+/// The shells for which completions are installed, and the paths where these shells look for them. `{}` is the program.
 const COMPLETIONS: &[(&str, &str)] = &[
     ("bash", "usr/share/bash-completion/completions/{}"),
     ("zsh", "usr/share/zsh/vendor-completions/_{}"),
@@ -68,7 +68,7 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file, and makes its folder.
+/// Writes a file. Creates its folder if necessary.
 pub(super) fn write(path: &Path, contents: &[u8]) -> Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;

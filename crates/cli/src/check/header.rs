@@ -1,7 +1,7 @@
 //! `--header`: copies the message from standard input to standard output, with the verdict in a header field.
 //!
 //! The field is written at the top of the header. Existing fields of the same name are removed, because a sender may
-//! have forged them. All other bytes are copied unchanged. If a message cannot be checked, the field says so.
+//! have forged them. All other bytes are copied unchanged. If a message cannot be checked, the field gives the reason.
 
 use std::io::{self, Read, Write};
 

@@ -274,7 +274,7 @@ impl Claims<'_> {
         is_possible && (record.exact.is_none() || is_read())
     }
 
-    /// Returns the message of which a file is a copy.
+    /// Returns the known message that a file is a copy of.
     fn copy_of<'k>(&self, wanted: &[(&'k String, &Record)], name: &str, file: &MessageFile) -> Option<&'k String> {
         let bytes = fs::metadata(&file.path).ok()?.len();
         let is_possible =

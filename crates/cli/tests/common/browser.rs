@@ -184,7 +184,7 @@ impl Drop for Browser {
     }
 }
 
-/// Reads the port from the driver's output, and goes on reading so that the driver never blocks.
+/// Reads the port from the driver's output, and keeps reading, so that the driver never blocks.
 fn port(driver: &mut Child) -> u16 {
     let lines = BufReader::new(driver.stdout.take().unwrap()).lines().map_while(Result::ok);
     let (sender, receiver) = mpsc::channel();

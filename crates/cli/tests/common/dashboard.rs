@@ -31,7 +31,7 @@ impl Page {
     }
 }
 
-/// A browser: it keeps the cookie of one session.
+/// A simulated browser, which keeps the cookie of one session.
 pub(crate) struct Visitor {
     base: String,
     cookie: Option<String>,

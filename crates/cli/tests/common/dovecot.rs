@@ -17,7 +17,7 @@ use super::{Folder, program};
 
 /// Maximum time for Dovecot to accept connections.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The user who owns the mailboxes: nobody.
+/// The user `nobody`, who owns the mailboxes.
 const OWNER: u32 = 65534;
 /// The token in the scripts.
 pub(crate) const TOKEN: &str = "the-token-of-the-mail-site";

@@ -103,7 +103,7 @@ impl Milter {
         kill(Pid::from_raw(i32::try_from(self.process.id()).unwrap()), signal).unwrap();
     }
 
-    /// Returns the value of the field that a message gets.
+    /// Returns the value of the `X-Bruit` field that the milter adds to a message.
     #[track_caller]
     pub(crate) fn field(&self, recipients: &[&str], message: &[u8]) -> String {
         let answers = deliver(self.socket(), recipients, message).unwrap();

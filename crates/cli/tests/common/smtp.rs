@@ -20,7 +20,7 @@ pub(crate) struct Reply {
 }
 
 impl Smtp {
-    /// Connects and says EHLO.
+    /// Connects and sends EHLO.
     pub(crate) fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -143,7 +143,7 @@ fn run(pages: &[PathBuf]) {
     assert!(faults.is_empty(), "{}", faults.join("\n\n"));
 }
 
-/// Returns the pages of a folder, without those of its subfolders.
+/// Returns the pages in a folder, but not in its subfolders.
 fn pages(folder: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(machine::repository().join(folder)).unwrap();
     let names = entries.map(|entry| Path::new(folder).join(entry.unwrap().file_name()));

@@ -437,7 +437,7 @@ fn a_sites_users_are_people_behind_one_token() {
         (answer.status, answer.json()["listed"].as_u64().unwrap_or_default())
     };
     let gateway = "the-token-of-the-gateway";
-    // Each of 500 users reports a different signature. Then a liar reports one more signature again and again.
+    // Each of 500 users reports a different signature. Then a liar reports one more signature repeatedly.
     for user in 0..500 {
         assert_eq!(
             claim("/v1/report", gateway, &format!("user{user}@example.org"), user),

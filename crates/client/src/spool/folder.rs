@@ -41,7 +41,7 @@ const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 /// Age in seconds at which a temporary file must have been left by a crash.
 const TEMPORARY_SECONDS: u64 = 3600;
 
-/// Number of temporary files that this process has begun.
+/// Number of temporary files that this process has created.
 static WRITES: AtomicU64 = AtomicU64::new(0);
 
 /// A folder of reports that wait for the server.

@@ -24,7 +24,7 @@ pub const REQUEST_TIME_MIN: Duration = Duration::from_millis(500);
 pub struct SendLimits {
     /// Maximum number of reports.
     pub reports: usize,
-    /// Time after which no further report is begun. A request in progress ends at that time, too, or
+    /// Time after which no further report is sent. A request in progress ends at that time, too, or
     /// [`REQUEST_TIME_MIN`] after it began.
     pub time: Duration,
 }

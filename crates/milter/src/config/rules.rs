@@ -42,7 +42,7 @@ impl Rules {
         Self { named: HashMap::new(), other: Arc::new(Rule::Policy(policy)) }
     }
 
-    /// Parses the text of a file. Settings that a line does not name are those of `policy`.
+    /// Parses the text of a file. If a line does not name a setting, the value in `policy` applies.
     pub(super) fn parse(text: &str, policy: Policy) -> Result<Self, String> {
         let mut rules = Self::new(policy);
         for (number, line) in text.lines().enumerate() {

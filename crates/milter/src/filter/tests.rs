@@ -241,7 +241,7 @@ fn mail_to_traps_is_kept_for_rspamd() {
     let mut found: Vec<_> = waiting(&spool).iter().map(kept).collect();
     found.sort();
     assert_eq!(found, [None, Some((11, 10, true))], "the report, and the message for rspamd");
-    // Neither server answers. Both parts wait.
+    // Neither server answers. The report and the message for rspamd both stay in the spool.
     filter.send_spool();
     assert!(waiting(&spool).iter().all(|report| report.attempts == 1));
     let text = filter.shared.metrics.text(crate::metrics::State::default());

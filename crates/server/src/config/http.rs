@@ -83,7 +83,7 @@ struct RawSocket {
 }
 
 impl RawHttp {
-    /// Returns the listen addresses. If TLS has no addresses of its own, it takes over those of plain HTTP.
+    /// Returns the listen addresses. If TLS has no addresses of its own, it takes over the addresses of plain HTTP.
     pub(super) fn addresses(&self) -> Result<Addresses, ConfigError> {
         let plain = addresses("http.listen", self.listen.as_ref(), 8625)?;
         let (plain, secure) = match &self.tls {

@@ -20,7 +20,7 @@ const RETRY: Duration = Duration::from_secs(5);
 /// The state of the thread.
 #[derive(Default)]
 struct Forgetter {
-    /// Keys of the forgotten servers at the last look.
+    /// Keys of the forgotten servers at the last check.
     forgotten: Vec<[u8; 32]>,
     /// Uptime at which the current forgetting began.
     since: Option<Duration>,

@@ -1,7 +1,7 @@
 //! HTTP connections: time limits, length limits, and shutdown.
 //!
 //! A connection without a complete request header is closed after [`HEADER_TIMEOUT`]. Every connection is closed after
-//! [`CONNECTION_TIMEOUT`], so that a client that does not read cannot hold one forever.
+//! [`CONNECTION_TIMEOUT`], so that a client that does not read cannot hold a connection forever.
 
 use std::pin::pin;
 use std::sync::Arc;

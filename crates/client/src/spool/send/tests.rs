@@ -208,7 +208,7 @@ fn a_new_revocation_does_not_overtake_a_report_that_waits() {
     assert_eq!(server.accepted(), ["/v1/revoke", "/v1/report", "/v1/revoke"]);
 }
 
-/// Reports that a server refuses for now, such as those of one person without a right, must not block all others.
+/// Reports that a server temporarily refuses, such as those of one person without a right, must not block all others.
 #[test]
 fn reports_refused_for_now_do_not_block_others() {
     let (_folder, spool, _) = spool(&[]);
