@@ -149,8 +149,8 @@ async fn follow(arguments: &ReplicaArgs, output: &mut impl Write) -> Result<Exit
     Err(failure(follower.follow(now, tell).await))
 }
 
-/// Returns the problem, if any, with a round that reached the server: nothing was accepted, the data was incomplete or,
-/// without `--once`, some data was rejected.
+/// Returns the problem, if any, with a round of updates that reached the server: nothing was accepted, the data was
+/// incomplete or, without `--once`, some data was rejected.
 fn fault(arguments: &ReplicaArgs, round: &Round) -> Option<String> {
     let url = arguments.from.as_deref().unwrap_or_default();
     let rejected = || round.rejected.first().map(|rejected| format!("rejected data from {url}: {rejected}"));

@@ -56,7 +56,7 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     check_config: bool,
 
-    /// Print the link that signs in to the dashboard once, even if the output is not a terminal
+    /// Print the one-time sign-in link for the dashboard, even if the output is not a terminal
     #[arg(long, env = "BRUIT_SIGN_IN_LINK", value_parser = FalseyValueParser::new())]
     sign_in_link: bool,
 

@@ -26,7 +26,7 @@ fn run(words: &[&str], server: &str, input: &[u8]) -> String {
 /// Returns how often the message was reported and revoked.
 fn counts(server: &Server, input: &[u8]) -> (u64, u64) {
     let checked: Value = serde_json::from_str(&run(&["check", "--json"], &server.url(), input)).unwrap();
-    // The texts of the messages are close to each other; only this signature differs.
+    // The texts of the messages are similar; only this signature distinguishes them.
     let exact =
         checked["signatures"].as_array().unwrap().iter().find(|signature| signature["scheme"] == "exact").unwrap();
     let count = |name: &str| exact[name].as_u64().unwrap();

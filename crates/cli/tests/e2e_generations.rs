@@ -21,7 +21,7 @@ use common::{Folder, Server, administer, printed};
 const NODES: usize = 3;
 /// Length of an epoch in seconds, the same for both books.
 const EPOCH: u64 = 3;
-/// Number of generations in the test, more than are live at the same time.
+/// Number of generations in the test. It exceeds the number of generations that are live at the same time.
 const GENERATIONS: u64 = 10;
 /// Number of past generations whose reports must still be counted.
 const SURELY_LIVE: u64 = 4;

@@ -1,4 +1,4 @@
-//! A whole mail site: Postfix, `bruit milter`, `bruit serve` and Dovecot. Its users read mail and report it by IMAP.
+//! A whole mail site: Postfix, `bruit milter`, `bruit serve` and Dovecot. Its users read mail and report it over IMAP.
 
 mod common;
 

@@ -169,7 +169,7 @@ fn assert_documents_name_what_is_there(metrics: &str) {
 fn metric_names(text: &str) -> BTreeSet<String> {
     let is_part = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
     let words = text.split(|letter| !is_part(letter)).filter(|word| word.starts_with("bruit_"));
-    // Names of packages continue with the version.
+    // The name of a package is followed by its version.
     let is_other = |word: &str| word.starts_with("bruit_milter_") || word.starts_with("bruit_0");
     let is_metric = |word: &&str| !["bruit_server", "bruit_filters"].contains(word) && !is_other(word);
     words.filter(is_metric).map(ToOwned::to_owned).collect()

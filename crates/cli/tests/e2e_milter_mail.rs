@@ -61,7 +61,7 @@ fn compare(client: Option<&str>, messages: &[(String, Vec<u8>)]) -> Comparison {
     found
 }
 
-/// Asserts that the milter's signatures are those of the files and of the delivered messages.
+/// Asserts that the milter's signatures equal the signatures of the files and of the delivered messages.
 fn expect_agreement(client: Option<&str>, messages: &[(String, Vec<u8>)]) {
     let found = compare(client, messages);
     let client = client.unwrap_or("this machine");
@@ -80,8 +80,8 @@ fn the_signatures_are_those_of_the_files_and_of_the_delivered_messages() {
     }
 }
 
-/// Returns the messages of the folder that `BRUIT_CORPUS` names, at most [`REAL_MESSAGES`] and evenly chosen. An mbox
-/// `From ` line above a message is not part of the message.
+/// Returns the messages of the folder that `BRUIT_CORPUS` names, at most [`REAL_MESSAGES`] of them, evenly spaced. An
+/// mbox `From ` line above a message is not part of the message.
 fn real_messages() -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     collect_files(Path::new(&env::var_os(CORPUS).unwrap_or_default()), &mut files);

@@ -1,4 +1,4 @@
-//! Reports of traps arrive once, whatever is killed or lost in between.
+//! Reports of traps arrive exactly once, even if programs are killed or answers are lost.
 
 mod common;
 
@@ -20,7 +20,7 @@ fn message(number: u32) -> Vec<u8> {
     format!("From: sales@mail.example\nSubject: watches {number}\n\n{body}").into_bytes()
 }
 
-/// Starts a milter with a trap. All milters of a folder have the same spool and the same retry key.
+/// Starts a milter with a trap. All milters started with the same folder share its spool and its retry key.
 fn start(folder: &Folder, url: &str) -> Milter {
     let [key, spool] = ["retry.key", "spool"].map(|name| folder.path(name));
     let traps = format!("[traps]\naddresses = [{TRAP:?}]\nspool = {spool:?}\n");
@@ -33,7 +33,7 @@ fn reports(server: &Server, number: u32) -> u64 {
     command.args(["check", "--json", "--server", &server.url()]).env_remove("BRUIT_TOKEN");
     let output = output_of(&mut command, &message(number));
     let checked: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
-    // The texts of the messages are close to each other; only this signature differs.
+    // The texts of the messages are similar; only this signature distinguishes them.
     let all = checked["signatures"].as_array().unwrap();
     all.iter().find(|signature| signature["scheme"] == "exact").unwrap()["report_count"].as_u64().unwrap()
 }

@@ -83,7 +83,7 @@ fn the_signatures_are_those_of_the_files() {
     let milter = Milter::start(&recorder.url(), "");
     let sendmail = Sendmail::start(&milter.address);
     let (mut found, mut smtp) = (Differences::new(), Smtp::open(sendmail.address()));
-    // Sendmail refuses a CR that no LF follows.
+    // Sendmail refuses a CR that is not followed by LF.
     let has_bare_cr = |bytes: &[u8]| bytes.windows(2).any(|pair| pair[0] == b'\r' && pair[1] != b'\n');
     let messages: Vec<_> = messages().into_iter().filter(|(_, bytes)| !has_bare_cr(bytes)).step_by(4).collect();
     for (name, bytes) in &messages {

@@ -1,4 +1,4 @@
-//! Reports are never lost and count once, whatever is stopped, killed or lost in between.
+//! Reports are never lost and count only once, even if programs are stopped or killed, or answers are lost.
 
 mod common;
 
@@ -77,7 +77,7 @@ fn reports(spool: &Path) -> Vec<PathBuf> {
 fn counts(server: &str, input: &[u8]) -> (u64, u64) {
     let output = run(&["check", "--json"], server, input);
     let checked: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
-    // The texts of the messages are close to each other; only this signature differs.
+    // The texts of the messages are similar; only this signature distinguishes them.
     let exact =
         checked["signatures"].as_array().unwrap().iter().find(|signature| signature["scheme"] == "exact").unwrap();
     let count = |name: &str| exact[name].as_u64().unwrap();

@@ -37,7 +37,7 @@ fn bruit(server: &str) -> Command {
 fn counts(server: &Server, input: &[u8]) -> (u64, u64) {
     let output = output_of(bruit(&server.url()).args(["check", "--json"]), input);
     let checked: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"));
-    // The texts of the messages are close to each other; only this signature differs.
+    // The texts of the messages are similar; only this signature distinguishes them.
     let exact =
         checked["signatures"].as_array().unwrap().iter().find(|signature| signature["scheme"] == "exact").unwrap();
     let count = |name: &str| exact[name].as_u64().unwrap();
@@ -51,7 +51,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Watches a Maildir in the name of alice.
+    /// Watches a Maildir, with alice as the reporter.
     fn start(folder: &Folder, server: &str, maildir: &Path) -> Self {
         let log = folder.path("watch.log");
         let mut command = bruit(server);

@@ -23,7 +23,7 @@ impl Site {
         self.folder.printed("add own", keys.join("\n").as_bytes());
     }
 
-    /// Creates a delta since the last one, and applies it to the local merged filter.
+    /// Creates a delta from the state that was sent last, and applies it to the local merged filter.
     fn make_delta(&self, round: u32) -> String {
         let name = format!("{}-{round}.delta", self.name);
         self.folder.run(&format!("diff sent own -o {name}"));

@@ -23,7 +23,7 @@ use crate::spool::{SpoolState, ensure_writable};
 /// Limits on the part of the spool that is sent at a time.
 const SEND_LIMITS: SendLimits = SendLimits { reports: 1_000, time: Duration::from_secs(20) };
 
-/// The reason in the field of a message on which the filter panicked.
+/// The reason that is written into the field of a message on which the filter panicked.
 pub(crate) const FAILED: &str = "failed";
 
 /// The settings, with the clients made from them. A reload creates a new filter; messages in progress keep the old one.

@@ -50,9 +50,9 @@ pub(crate) struct Draft {
     pub(crate) sender: Vec<u8>,
     /// The recipients.
     pub(crate) recipients: Recipients,
-    /// The MTA's name of the message.
+    /// The MTA's ID for the message.
     pub(crate) queue_id: String,
-    /// The reason not to check it.
+    /// The reason not to check the message.
     pub(crate) skip: Option<Skip>,
     /// Number of `X-Bruit` fields.
     pub(crate) forged: u32,
@@ -106,13 +106,14 @@ impl Draft {
         }
     }
 
-    /// Notes the MTA's name of the message.
+    /// Notes the MTA's ID for the message.
     pub(crate) fn set_queue_id(&mut self, id: &[u8]) {
         let id = id.get(..QUEUE_ID_BYTES_MAX).unwrap_or(id);
         self.queue_id = id.escape_ascii().to_string();
     }
 
-    /// Adds a header field. The value has its leading space if `keeps_space`; otherwise the MTA has removed one.
+    /// Adds a header field. If `keeps_space` is true, the value has its leading space. Otherwise the MTA has removed a
+    /// space.
     pub(crate) fn add_field(&mut self, name: &[u8], value: &[u8], keeps_space: bool) {
         if name.trim_ascii_end().eq_ignore_ascii_case(FIELD.as_bytes()) {
             self.forged = self.forged.saturating_add(1);
@@ -141,7 +142,7 @@ impl Draft {
         self.push_lines(piece);
     }
 
-    /// Appends bytes with every CRLF made LF, even if a piece ends between the two.
+    /// Appends bytes, with every CRLF converted to LF, even if a piece ends between CR and LF.
     fn push_lines(&mut self, piece: &[u8]) {
         if piece.starts_with(b"\n") && self.bytes.ends_with(b"\r") {
             self.bytes.pop();

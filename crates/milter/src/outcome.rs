@@ -14,7 +14,7 @@ pub(crate) struct Outcome {
     pub(crate) decision: Decision,
     /// The value of the field `X-Bruit`.
     pub(crate) field: Option<String>,
-    /// True to let the MTA hold the message.
+    /// True if the MTA must hold the message.
     pub(crate) hold: bool,
     /// Recipients to remove, as the MTA wrote them.
     pub(crate) remove: Vec<Box<[u8]>>,
@@ -56,7 +56,7 @@ impl Outcome {
             Decision::Accept => {}
         }
         if allowed.has(Actions::CHANGE_HEADERS) {
-            // From the last to the first, because removing a field renumbers those after it.
+            // Remove the last field first, because removing a field renumbers those after it.
             (1..=forged.min(REMOVED_MAX))
                 .rev()
                 .for_each(|number| write(out, &Reply::RemoveHeader { number, name: FIELD }));

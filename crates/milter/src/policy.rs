@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 /// The treatment of a message.
 ///
-/// The order is the order of severity.
+/// The variants are in order of severity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
@@ -14,7 +14,7 @@ pub enum Action {
     /// Deliver it with the verdict in a header field.
     #[default]
     Tag,
-    /// Tag it and let the MTA hold it.
+    /// Tag it, and have the MTA hold it.
     Quarantine,
     /// Refuse it for now. The sender's MTA tries again.
     Defer,

@@ -22,7 +22,7 @@ pub(crate) const ADDRESS_BYTES_MAX: usize = 512;
 /// The recipients of a message.
 #[derive(Debug, Default)]
 pub(crate) struct Recipients {
-    /// Recipients that count: accepted by the MTA, not opted out, not a trap.
+    /// Recipients that are counted: accepted by the MTA, not opted out, not a trap.
     counted: u32,
     /// Recipients that opted out.
     off: u32,
@@ -124,7 +124,7 @@ impl Recipients {
         self.traps > 0 && self.counted == 0 && self.off == 0
     }
 
-    /// Returns a hash of the addresses, in any order.
+    /// Returns a hash of the addresses that does not depend on their order.
     pub(crate) const fn hash(&self) -> u64 {
         self.hash
     }

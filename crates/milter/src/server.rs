@@ -75,7 +75,7 @@ pub(crate) enum RequestKind {
 #[derive(Debug, Default)]
 struct State {
     outage: Option<Outage>,
-    /// Number of errors in a row without an outage.
+    /// Number of errors in a row so far, while there is no outage.
     errors: u32,
 }
 

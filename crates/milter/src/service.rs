@@ -19,7 +19,7 @@ use crate::metrics::{Endpoint, State};
 use crate::server::Listings;
 use crate::session::{CurrentFilter, Session};
 
-/// Delay after a failure to accept a connection: the system has run out of something.
+/// Delay after a failure to accept a connection: the system has run out of a resource.
 const SHORTAGE: Duration = Duration::from_millis(100);
 
 /// Interval at which a stopping milter checks its connections.

@@ -38,7 +38,7 @@ pub(crate) enum Next {
     Close,
 }
 
-/// A command that cannot come at this point.
+/// A command that is not allowed at this point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SequenceError {
     #[error("a command came before the negotiation, or the negotiation came twice")]
@@ -94,7 +94,7 @@ impl Session {
                 answer(out, options, Steps::NO_REPLY_MAIL);
             }
             Command::Recipient(arguments) => {
-                // The macro is about this recipient only.
+                // The macro applies only to this recipient.
                 let is_refused = std::mem::take(&mut self.is_refused);
                 self.draft()?.add_recipient(arguments.first(), is_refused);
                 answer(out, options, Steps::NO_REPLY_RECIPIENT);
@@ -195,7 +195,7 @@ impl Session {
         self.draft.as_mut().ok_or(SequenceError::NoMessage)
     }
 
-    /// Returns the message for its next part. All recipients are known now.
+    /// Returns the message that the next part belongs to. All recipients are known now.
     fn content(&mut self) -> Result<&mut Draft, SequenceError> {
         let is_first = !std::mem::replace(&mut self.is_in_content, true);
         let draft = self.draft()?;

@@ -9,8 +9,8 @@
 //! that NTP keeps the clock synchronized. Setting a clock by hand marks it as unsynchronized until NTP has corrected
 //! it, so a mistake is never confirmed automatically.
 //!
-//! Time never goes back. If the system clock does, time stands still. [`Judge`] implements all of this without reading
-//! a clock, so tests can simulate time.
+//! Time never goes back. If the system clock goes back, time stands still. [`Judge`] implements all of this without
+//! reading a clock, so tests can simulate time.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};

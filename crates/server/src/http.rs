@@ -120,7 +120,7 @@ impl Http {
         let permit = Arc::clone(&self.workers).acquire_owned().await.map_err(|_| Fault::stopping())?;
         let service = Arc::clone(&self.service);
         let work = move || {
-            // Held until the work is done, even if the caller has disconnected.
+            // The permit is held until the work is done, even if the caller has disconnected.
             let _permit = permit;
             work(&service)
         };

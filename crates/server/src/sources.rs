@@ -55,8 +55,8 @@ impl Source {
         }
     }
 
-    /// Returns the reporter for a caller without an account. All loopback addresses are one reporter, because a local
-    /// user can use any of them.
+    /// Returns the reporter for a caller without an account. All loopback addresses count as one reporter, because a
+    /// local user can use any of them.
     pub(crate) fn reporter(&self, key: &FingerprintKey) -> Reporter {
         let is_here = self.is_own && self.address.is_loopback();
         let speaker = Self { address: if is_here { Ipv4Addr::LOCALHOST.into() } else { self.address }, ..*self };

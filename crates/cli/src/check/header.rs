@@ -78,7 +78,7 @@ fn write(message: &[u8], value: &str, output: &mut impl Write) -> io::Result<()>
     output.write_all(end)?;
     if !begins_with_header(rest) {
         // Without an empty line, a mail reader would parse the first line of the text as a field, or as a continuation
-        // of ours.
+        // of the X-Bruit field.
         output.write_all(end)?;
         return output.write_all(rest);
     }

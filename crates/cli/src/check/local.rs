@@ -68,13 +68,13 @@ impl Local {
         replica.ok().map(|replica| Self { replica, stale_after })
     }
 
-    /// Returns true if a signature of the message may be listed. Returns `None` if the replica is stale or cannot
-    /// answer.
+    /// Returns true if a signature of the message may be listed. Returns `None` if the replica is stale or cannot be
+    /// used.
     pub(crate) fn find(&self, subject: &Subject) -> Option<bool> {
         self.note(subject).filter(|note| !note.is_stale).map(|note| note.is_hit)
     }
 
-    /// Looks a message up. Returns `None` if the replica cannot answer.
+    /// Looks a message up. Returns `None` if the replica cannot be used.
     pub(super) fn note(&self, subject: &Subject) -> Option<Note> {
         // Without signatures, there is nothing to look up here: only the server can find near replicas.
         let signatures = self.fingerprints(&subject.signatures).filter(|signatures| !signatures.is_empty())?;

@@ -75,7 +75,8 @@ pub(super) fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// Returns the secret key stored in the file, or an error if there is none. Keys cannot be looked up without it.
+/// Returns the secret key stored in the file, or an error if there is none. Without the secret key, keys cannot be
+/// looked up.
 pub(super) fn key_of(stored: &FilterFile, path: &Path) -> Result<FingerprintKey, Failure> {
     stored
         .key

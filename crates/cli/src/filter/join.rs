@@ -1,4 +1,4 @@
-//! `bruit filter merge`, `diff` and `apply`. Each holds at most one file in memory.
+//! `bruit filter merge`, `diff` and `apply`. Each command holds at most one file in memory.
 
 use std::io::Seek as _;
 use std::path::{Path, PathBuf};

@@ -45,7 +45,7 @@ impl Place {
         Self { file: file.to_owned(), number, is_named }
     }
 
-    /// Returns the place of input that is not a file.
+    /// Returns the position for input that is not a file.
     pub(crate) fn unnamed() -> Self {
         Self { file: PathBuf::from(STANDARD_INPUT), number: None, is_named: false }
     }

@@ -92,9 +92,10 @@ fn by_scheme(subject: &Subject) -> BTreeMap<String, Vec<String>> {
     schemes
 }
 
-/// Returns true if MTAs pass a message on as it is: it has a header of fields and a body, every line ends in LF, and it
-/// contains no CR. The signatures of other messages may change on their way: an MTA ends the last line, inserts an empty
-/// line where the header has none, and may change a bare CR; and Razor signs the header of a message without a body.
+/// Returns true if MTAs pass on a message unchanged: it has a header of fields and a body, every line ends in LF, and
+/// it contains no CR. The signatures of other messages may change on their way: an MTA ends the last line, inserts an
+/// empty line where the header has none, and may change a bare CR; and Razor signs the header of a message without a
+/// body.
 pub(crate) fn is_plain(message: &[u8]) -> bool {
     let Some(end) = message.windows(2).position(|pair| pair == b"\n\n") else { return false };
     let (header, body) = message.split_at(end + 2);
@@ -110,7 +111,7 @@ pub(crate) fn is_plain(message: &[u8]) -> bool {
         && !message.contains(&b'\r')
 }
 
-/// Asserts that only messages that are not plain have differences, and prints those.
+/// Asserts that plain messages have no differences, and prints the differences of all others.
 #[track_caller]
 #[allow(clippy::print_stdout, reason = "lists the differences between signatures")]
 pub(crate) fn expect_plain_to_agree(what: &str, differences: &Differences, messages: &[(String, Vec<u8>)]) {

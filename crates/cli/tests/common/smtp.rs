@@ -64,7 +64,7 @@ impl Smtp {
         recipients.iter().for_each(|recipient| drop(self.command(&format!("RCPT TO:<{recipient}>"))));
     }
 
-    /// Sends the bytes of a message, with CRLF at every line end, and its end.
+    /// Sends the bytes of a message with CRLF line endings, and then the end of the message.
     pub(crate) fn content(&mut self, message: &[u8]) -> Reply {
         let mut out = Vec::new();
         for line in message.split_inclusive(|byte| *byte == b'\n') {

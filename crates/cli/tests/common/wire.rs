@@ -22,7 +22,7 @@ const REPLY_BYTES_MAX: usize = 2048;
 /// Lengths of a request and of a reply in the fuzzy protocol.
 const FUZZY_REQUEST_BYTES: usize = 76;
 const FUZZY_REPLY_BYTES: usize = 96;
-/// DCC's flag for spam, which a report adds to the number of targets, and the count "many" in the reply.
+/// DCC's flag for spam, which a report adds to the number of targets, and DCC's count "many" in a reply.
 const DCC_SPAM: u32 = 0x0100_0000;
 const DCC_MANY: u32 = 0x00ff_fff0;
 /// DCC's ID for anonymous clients, and its type number for body checksums.

@@ -103,8 +103,8 @@ fn a_page_cannot_change_the_system() {
     for folder in ["/etc", "/usr/bin", "/var/lib", "/tmp"] {
         assert!(!Path::new(folder).join(&mark).exists(), "{folder}");
     }
-    // Existing files are reachable through links, but read-only. Appending nothing does no harm if the write succeeds
-    // anyway.
+    // Existing files are reachable through links, but read-only. Nothing is appended, so no harm is done if the file is
+    // writable after all.
     for path in ["README.md", "crates/cli/Cargo.toml", "/usr/bin/bruit", "/usr/bin/env"] {
         let page = format!("```sh\n: >> {path}     # exit code 1: read-only\n```\n");
         machine::run("page.md", &page::parse(&page).unwrap()).unwrap();

@@ -173,7 +173,7 @@ fn what_cannot_be_counted_is_refused_by_name() {
     }
 }
 
-/// Checks three times each with the clients of Pyzor, Razor and rspamd. Waits until the totals are as `expected`.
+/// Makes three checks with each of the clients of Pyzor, Razor and rspamd. Waits until the totals are as `expected`.
 /// Returns the totals, and the list number in the reply to rspamd.
 fn count_by_checks(server: &Server, expected: (u64, u64, u32)) -> (u64, u64, u32) {
     const DIGEST: &str = "eb2a0e84c910ecae205eba635c8e442e85f5ee9a";

@@ -91,7 +91,7 @@ impl Use {
         self.bytes += bytes;
     }
 
-    /// Returns true if another file may not fit into this part of the spool: 2 means one half of it.
+    /// Returns true if another file may not fit into a share of the spool. If `part` is 2, the share is one half.
     const fn is_full(&self, part: u32) -> bool {
         self.files >= REPORTS_MAX / part as usize || self.bytes + FILE_BYTES_MAX > SPOOL_BYTES_MAX / part as u64
     }

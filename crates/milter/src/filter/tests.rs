@@ -261,7 +261,7 @@ fn rspamd_gets_a_trapped_message_once_and_only_if_its_report_counts() {
             filter.decide(&draft(&filter, &["<trap@d.example>"]));
             let is_lesson = |path: &std::path::PathBuf| path.extension().is_some_and(|kind| kind == "rspamd");
             let files = std::fs::read_dir(&spool).into_iter().flatten().map(|entry| entry.unwrap().path());
-            // As if rspamd had learned it.
+            // Remove the message, as if rspamd had learned it.
             files.filter(is_lesson).map(|path| std::fs::remove_file(path).unwrap()).count()
         };
         [decide_and_take(), decide_and_take()]
@@ -392,7 +392,7 @@ fn a_message_with_too_many_forged_fields_is_refused() {
     assert_eq!(filter.decide(&message).decision, Decision::Accept);
     message.forged += 1;
     assert!(matches!(filter.decide(&message).decision, Decision::Refuse(reply) if reply.starts_with("550 ")));
-    // Mail that is not to be checked was once refused, too.
+    // Mail that is exempt from checks was once refused, too.
     message.skip = Some(crate::message::Skip::Authenticated);
     assert_eq!(filter.decide(&message), Outcome::accept(None));
 }

@@ -13,7 +13,7 @@ use crate::units::Span;
 const SETTLE_AFTER_MIN: Duration = Duration::from_secs(3_600);
 const SETTLE_AFTER_MAX: Duration = Duration::from_secs(13 * 86_400);
 
-/// The highest valid score: the sum of 40 groups of maximum weight.
+/// The highest valid score: the sum of the weights of 40 groups, each with the maximum weight.
 const SCORE_MAX: f64 = 100.0;
 
 /// The section as written in the file.

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::{ConfigError, invalid};
 
-/// Maximum length of a file. This is enough for twenty million words, or for a filter with a hundred million.
+/// Maximum length of a file. This is enough for twenty million words, or for a filter with a hundred million words.
 const FILE_BYTES_MAX: u64 = 256 << 20;
 /// Maximum length of a word. No protocol accepts a password as long as this.
 const WORD_BYTES_MAX: usize = 1024;

@@ -1,4 +1,4 @@
-//! Response bodies whose memory is counted until they are sent, because slow readers occupy memory for long.
+//! Response bodies whose memory is counted until they are sent, because slow readers occupy memory for a long time.
 
 use std::convert::Infallible;
 use std::pin::Pin;

@@ -120,7 +120,7 @@ impl Links {
             let vital = Vital::new(service, "the task that publishes to a folder");
             spawn(runtime, stop, vital, async move { publish(&sink, &shelf, Reader::Peer, &name).await });
         }
-        // Publishes the heads before the listeners start, so that the first replica finds an offer. A node of a cluster
+        // Publish the heads before the listeners start, so that the first replica finds an offer. A node of a cluster
         // publishes its heads only after it has received data from another node.
         export_task.step(&local, &peer_links);
         let (stop, stopped) = mpsc::channel();

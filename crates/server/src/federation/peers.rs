@@ -30,7 +30,7 @@ struct PeerRecord {
     since: u64,
     lag_segments: u64,
     learned: u64,
-    /// The uptime when a segment last arrived, or when none was missing.
+    /// The uptime at which a segment last arrived, or at which no segment was missing.
     progressed: Duration,
 }
 
@@ -64,7 +64,7 @@ impl Watch {
         status.bytes_refused = peer_link.map_or(0, |peer_link| peer_link.link.refused_bytes(&key));
         status.transport = peer_link.map_or("none", |peer_link| peer_link.transport).into();
         let forgotten = forgotten_state(local, &key);
-        // Nothing is expected of a forgotten server.
+        // A forgotten server is not expected to send anything.
         let state = if forgotten.is_some() { PeerState::NotAsked } else { view.state };
         let watched = self.watch(&status, &state, local);
         status.since = watched.since;

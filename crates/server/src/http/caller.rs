@@ -127,7 +127,7 @@ impl FromRequestParts<Http> for Caller {
 }
 
 impl Caller {
-    /// Returns the caller of a request with the token of this hash, if it has one.
+    /// Returns the caller of a request with the token that has this hash, if the request has a token.
     pub(super) fn authenticate(
         parts: &Parts,
         http: &Http,
@@ -152,7 +152,7 @@ impl Caller {
         }
     }
 
-    /// Applies the limit on requests to a request whose caller is not needed.
+    /// Applies the limit on requests to a request whose caller need not be known.
     pub(super) fn admit(parts: &Parts, http: &Http) -> Result<(), Fault> {
         let Some(&peer) = parts.extensions.get::<RemoteEnd>() else { return Err(Fault::broken()) };
         let service = &*http.service;

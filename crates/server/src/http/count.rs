@@ -2,7 +2,8 @@
 //!
 //! Both kinds of count work like DCC's reports. They submit an event to the store, weighted by the caller's standing
 //! and subject to its limits and quotas. If nothing can be counted, a check is still answered, and the reply has the
-//! reason. A request that only counts is refused if the message has no signature that can be counted, or too many.
+//! reason. A request that only counts is refused if the message has no signature that can be counted, or has too many
+//! of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,7 +94,7 @@ pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&[u8]>, Faul
     Ok(name)
 }
 
-/// Counts recipients, and responds once they are on disk.
+/// Counts recipients, and responds once the count is on disk.
 pub(super) async fn count(
     State(http): State<Http>,
     caller: Caller,
@@ -163,7 +164,7 @@ fn prepare(
     }))
 }
 
-/// Returns the message's recipients so far.
+/// Returns the number of the message's recipients that were counted so far.
 fn total(service: &Service, asked: &RequestSubject) -> u32 {
     service.store.check(|engine| super::judge::check(engine, asked, RECIPIENTS_MAX, None).checked.bulk_count)
 }

@@ -87,7 +87,7 @@ impl Fault {
         Self::new(StatusCode::REQUEST_TIMEOUT, Disposition::Malformed, "timed out while reading the body")
     }
 
-    /// A host name that is not one of this server's.
+    /// A host name that is not one of this server's names.
     pub(super) fn misdirected(detail: impl std::fmt::Display) -> Self {
         Self::new(StatusCode::MISDIRECTED_REQUEST, Disposition::Refused, detail)
     }

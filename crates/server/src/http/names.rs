@@ -1,9 +1,9 @@
 //! The server's names, and protection against requests from pages of other sites.
 //!
-//! Callers from the site's own networks are own users. So a page of another site that is open in a browser there could
-//! make requests as an own user. A request must therefore address the server by its IP address or by one of its own
-//! names. This excludes pages whose DNS name was rebound to the server's address. Requests that a browser sends for a
-//! page of another site are refused, too.
+//! Callers from the site's own networks are own users. So a page of another site, open in a browser on these networks,
+//! could make requests as an own user. A request must therefore address the server by its IP address or by one of its
+//! own names. This excludes pages whose DNS name was rebound to the server's address. Requests that a browser sends for
+//! a page of another site are refused, too.
 
 use std::fs;
 use std::net::IpAddr;
