@@ -1,7 +1,7 @@
 //! `cargo xtask licences`: checks that every dependency may be used under a permissive licence.
 //!
 //! A licence expression (SPDX, annex D) passes if, for some choice of its `OR`s, all required licences are in
-//! [`PERMISSIVE`] lists these licences. The fuzz targets are a separate workspace, which is also checked.
+//! [`PERMISSIVE`]. The fuzz targets are a separate workspace, which is also checked.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;

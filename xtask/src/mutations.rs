@@ -145,7 +145,7 @@ pub(crate) fn run(first_seed: u64) -> Result<()> {
         let good = fs::read_to_string(&file)?;
         fs::write(&file, mutation.apply(&good)?)?;
         let caught = catch(&copy, mutation, first_seed).with_context(|| format!("fault {}", mutation.name));
-        // The copy is used again, also after an error.
+        // The copy is used again, even after an error.
         fs::write(&file, good)?;
         match caught? {
             Some(failure) => println!("caught: {}: {failure}", mutation.name),

@@ -57,7 +57,7 @@ impl Buckets {
     }
 }
 
-/// Postpones the time when a bucket will be full by `interval` and returns true. If that would overdraw the bucket,
+/// Postpones, by `interval`, the time when a bucket will be full, and returns true. If that would overdraw the bucket,
 /// returns false instead.
 fn take(cell: &AtomicU64, now: u64, interval: u64, depth: u64) -> bool {
     let moved = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at| {

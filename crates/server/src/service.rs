@@ -92,7 +92,7 @@ pub(crate) enum Limited {
 }
 
 impl Service {
-    /// Returns true if the operator had the server with this key forgotten.
+    /// Returns true if the server with this key is forgotten.
     pub(crate) fn has_forgotten(&self, key: &[u8; 32]) -> bool {
         self.store.check(|engine| engine.exchange().is_forgotten(key))
     }
@@ -134,7 +134,7 @@ impl Service {
         }
     }
 
-    /// Sets the data directory and the configuration of the start. Only the first call has an effect.
+    /// Sets the data directory and the configuration at startup. Only the first call has an effect.
     pub(crate) fn set_startup(&self, directory: &Path, config: &Config) {
         let _ = self.startup.set((directory.to_owned(), config.clone()));
     }
@@ -144,7 +144,7 @@ impl Service {
         self.startup.get().map(|(directory, _)| directory.as_path())
     }
 
-    /// Returns the configuration of the start, whose settings may have changed since.
+    /// Returns the configuration at startup. Its settings may have changed since then.
     pub(crate) fn started_with(&self) -> Option<&Config> {
         self.startup.get().map(|(_, config)| config)
     }

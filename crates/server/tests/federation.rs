@@ -50,7 +50,7 @@ impl TestShelf {
         self.announce();
     }
 
-    /// Replaces the heads by a higher version.
+    /// Replaces the heads with a higher version.
     fn announce(&self) {
         let mut version = self.version.lock().unwrap();
         *version += 1;

@@ -165,7 +165,8 @@ impl Machine for Engine {
         Event::decode(bytes)
     }
 
-    /// Claims and counts are frequent, and their bounds are all that decoding them checks. Other events are decoded.
+    /// Checks only the bounds of claims and counts, because these are frequent and decoding would check nothing else.
+    /// Other events are decoded.
     fn check_encoded(event: &Event, encoded: &[u8]) -> Result<(), Malformed> {
         if event.is_frequent() && event.is_within_bounds() { Ok(()) } else { Event::decode(encoded).map(drop) }
     }

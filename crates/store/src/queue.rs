@@ -69,7 +69,7 @@ pub enum SnapshotError {
     Closed,
 }
 
-/// The callback that receives the outcomes. It is called exactly once, even if it is dropped.
+/// The callback that receives the outcomes. The callback is called exactly once, even if the completion is dropped.
 pub(crate) struct Completion<O>(Option<Answer<O>>);
 
 /// The function that a [`Completion`] calls.

@@ -587,8 +587,8 @@ impl<'a, M: Machine> Replay<'a, M> {
         Ok(())
     }
 
-    /// Cuts a torn tail, and returns the position at which the journal continues. The bool is true if it continues in a
-    /// new journal file, because the last one ends before the snapshot.
+    /// Cuts a torn tail, and returns the position at which the journal continues. The bool is true if the journal
+    /// continues in a new file, because the last one ends before the snapshot.
     fn resume(&self, journal_files: Vec<u64>, end: Option<End>, disk: &dyn Disk) -> Result<(Resume, bool), OpenError> {
         if let Some((end, last)) = end.zip(journal_files.last()).filter(|(end, _)| end.torn_bytes > 0) {
             let path = self.directory.join(journal_file_name(*last));

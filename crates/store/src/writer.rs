@@ -26,8 +26,8 @@ use crate::store::{Durability, Options, SharedState};
 /// Number of bytes of a snapshot that are copied under one lock.
 const SNAPSHOT_SLICE_BYTES: usize = 256 << 10;
 
-/// Number of bytes of a snapshot that are copied for each event applied meanwhile. This bounds the machine's log of
-/// overwritten state. For example, a state of 256 MiB is copied within 4096 events.
+/// Number of bytes of a snapshot that are copied for each event applied in the meantime. This bounds the machine's log
+/// of overwritten state. For example, a state of 256 MiB is copied within 4096 events.
 const SNAPSHOT_BYTES_PER_EVENT: usize = 64 << 10;
 
 /// Size of the machine's log of overwritten state above which the writer only copies. One event can overwrite much data

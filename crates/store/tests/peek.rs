@@ -72,7 +72,7 @@ fn records_appended_during_a_peek_are_not_read() {
     submit_numbers(&store, 0..10);
     let mut next = 10;
     let append = &mut |_| {
-        // The number is bounded in case the file is read.
+        // Stop at 100, in case the appended records are read, too.
         if next < 100 {
             submit_numbers(&store, [next]);
             next += 1;

@@ -15,7 +15,7 @@ pub(crate) fn fuzz(input: &[u8]) {
     assert_eq!(whole, pieces, "the size of the pieces does not matter");
 }
 
-/// Returns the commands in `bytes` and the error behind them.
+/// Returns the commands in `bytes` and the error after them.
 fn commands(bytes: &[u8], size: usize) -> Vec<String> {
     let mut decoder = Decoder::default();
     let mut found = Vec::new();

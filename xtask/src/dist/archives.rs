@@ -73,7 +73,7 @@ pub(crate) fn make_debian_packages(release: &Release, version: &str, out: &Path)
     Ok(())
 }
 
-/// Returns Debian's list of changes, which has the date of the commit and refers to ours.
+/// Returns Debian's changelog, which has the date of the commit and refers to `CHANGELOG.md`.
 fn changelog(release: &Release, version: &str) -> Result<String> {
     let date = command::read(&mut command::program("date", &["-u", "-R", "-d", &format!("@{}", release.time)]))?;
     let control = fs::read_to_string(release.source.join("packaging/debian/control"))?;

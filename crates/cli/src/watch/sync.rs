@@ -92,7 +92,7 @@ impl Claims<'_> {
         let known = file.read()?;
         let junk = maildir.junk(self.names)?;
         let Some(mut state) = known else {
-            tracing::info!(maildir = %maildir.root.display(), messages = junk.len(), "first start: messages already in Junk will not be reported");
+            tracing::info!(maildir = %maildir.root.display(), messages = junk.len(), "first start: messages in Junk are not reported");
             let mut state = first_state(&junk, now);
             // Reading takes a while. Write the state now: if the program is stopped while it reads, messages that
             // arrive later are still recognised as new.

@@ -333,8 +333,8 @@ impl<P: Datagrams> Round<P> {
     }
 
     /// Queues a reply. Drops it if it is longer than the request and a stranger exceeds the limit on such replies,
-    /// because a forged address may be a victim's. Returns the result to count, and the reason if the reply was
-    /// dropped.
+    /// because the stranger's address may be forged and belong to a victim. Returns the result to count, and the reason
+    /// if the reply was dropped.
     fn reply(
         &mut self,
         peer: &DatagramSource,

@@ -48,7 +48,7 @@ impl Carrier for Files {
     }
 }
 
-/// Starts a host of static files without tags, which answers ranges.
+/// Starts a host of static files. It sends no entity tags, and answers range requests.
 fn serve(folder: PathBuf) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

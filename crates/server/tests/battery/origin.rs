@@ -40,7 +40,7 @@ pub(crate) fn blank(now: Time) -> Engine {
     Engine::new(realm, plan, Policy::default(), now)
 }
 
-/// Brings an engine to a time.
+/// Advances an engine to a time.
 pub(crate) fn tick(engine: &mut Engine, now: Time) {
     while !matches!(engine.apply(&Event::Tick { now, lines: BEHIND_LINES }), Outcome::Ticked { arrived: true, .. }) {}
 }

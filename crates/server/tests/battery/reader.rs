@@ -69,7 +69,7 @@ impl Reader {
         self.receiver.refused_bytes(&self.origin)
     }
 
-    /// Follows a source until all chains of the origin are like its own.
+    /// Follows a source until all chains of the reader equal the origin's.
     pub(crate) async fn follow_until_like<S: Source>(&mut self, source: &S, origin: &Origin) {
         tick(&mut self.engine, origin.now);
         let heads = bruit_federation::heads::Heads::read_all(&origin.heads()).remove(0).unwrap().unverified().clone();

@@ -179,7 +179,7 @@ pub(crate) fn boundaries(journal_file: &Path) -> Vec<usize> {
     places
 }
 
-/// Waits until a condition holds, and then a little longer, to notice one step too many.
+/// Waits until a condition holds, and then a little longer, to notice if one step too many is taken.
 pub(crate) fn wait_for(is_so: impl Fn() -> bool) {
     while !is_so() {
         std::thread::yield_now();
