@@ -248,6 +248,6 @@ fn complain_about_each(lines: impl ExactSizeIterator<Item = String>) {
     let more = lines.len().saturating_sub(LINES_MAX);
     lines.take(LINES_MAX).for_each(|line| complain(&line));
     if more > 0 {
-        complain(&format!("{more} more like this: see bruit spool"));
+        complain(&format!("{more} more like this: see 'bruit spool'"));
     }
 }

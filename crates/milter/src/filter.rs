@@ -91,7 +91,7 @@ impl Filter {
         self.shared.metrics.trap_refusals.add(u64::from(is_refused) + sent.refused.len() as u64);
         if sent.dropped > 0 || !sent.refused.is_empty() || !sent.damaged.is_empty() {
             let (dropped, refused, damaged) = (sent.dropped, sent.refused.len(), sent.damaged.len());
-            tracing::warn!(dropped, refused, damaged, "reports of traps lost: see bruit spool");
+            tracing::warn!(dropped, refused, damaged, "reports of traps lost: see 'bruit spool'");
         }
         if let Some(error) = sent.faults.first() {
             tracing::warn!(files = sent.faults.len(), %error, "files in the spool cannot be read or changed");
@@ -303,7 +303,7 @@ impl Filter {
         Outcome { remove, add: Some(address.clone()), ..tagged }
     }
 
-    /// Returns true if the message should be deferred, because nobody has reported it yet and many recipients have
+    /// Returns true if the message should be deferred because nobody has reported it yet and many recipients have
     /// received it.
     fn greylists(&self, draft: &Draft, class: Class, subject: &Subject) -> bool {
         let Some(settings) = &self.settings.greylist else { return false };

@@ -97,7 +97,7 @@ impl StateFile {
         };
         let state = serde_json::from_slice(&bytes);
         if let Err(error) = &state {
-            tracing::warn!(file = %self.0.display(), %error, "state file damaged; messages now in Junk are known");
+            tracing::warn!(file = %self.0.display(), %error, "state file damaged; treating messages in Junk as known");
         }
         Ok(state.ok())
     }

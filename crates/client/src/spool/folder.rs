@@ -308,7 +308,8 @@ impl Spool {
     }
 
     /// Refuses another report if the spool is full. Removes temporary files that a crash left.
-    ///  Messages for rspamd are refused when they fill half of the spool, so that there is room for reports.
+    ///
+    /// Messages for rspamd are refused when they fill half of the spool, so that there is room for reports.
     fn ensure_room(&self, is_lesson: bool) -> Result<(), SpoolError> {
         let (mut all, mut lessons) = (Use::default(), Use::default());
         for (path, metadata) in self.entries()? {

@@ -98,7 +98,7 @@ fn fill_disk(folder: &Path, report: &SpooledReport) {
     }
 }
 
-/// A Sieve script has 10 seconds. Sending the spool once exceeded its limit by the timeout of one request.
+/// A Sieve script has 10 seconds. An earlier version exceeded the limit on sending by the timeout of one request.
 #[test]
 fn a_request_ends_with_the_time_limit() {
     let (_folder, spool, _) = spool(&[1, 2]);
