@@ -173,7 +173,8 @@ fn make_attached(claimant: &Claimant<'_>, message: &[u8]) -> Vec<Outcome> {
     let mut outcomes: Vec<_> = attached.messages.iter().enumerate().map(numbered).collect();
     if attached.is_cut {
         outcomes.push(Outcome::failed(format!(
-            "some attachments were ignored: a report may have {ATTACHED_MAX} attached messages, nested {NESTING_MAX} levels deep"
+            "some attachments were ignored: a report can have at most {ATTACHED_MAX} \
+             attached messages, nested at most {NESTING_MAX} levels deep"
         )));
     } else if outcomes.is_empty() {
         outcomes.push(Outcome::failed(

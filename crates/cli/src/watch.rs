@@ -304,7 +304,7 @@ impl<'a> Watcher<'a> {
         for index in indexes {
             let Some(maildir) = self.maildirs.get(*index) else { continue };
             if let Err(error) = claims.sync(maildir, date::now().0) {
-                tracing::error!(maildir = %maildir.root.display(), error = format!("{error:#}"), "failed to compare");
+                tracing::error!(maildir = %maildir.root.display(), error = format!("{error:#}"), "failed to scan");
                 failed.insert(*index);
             }
         }

@@ -202,7 +202,7 @@ impl Filter {
     fn spool(&self, report: SpooledReport) -> (TrapResult, bool) {
         let state = &self.shared.spool;
         let Some(folder) = &self.settings.traps.spool else {
-            state.note_loss(&"the server does not accept them, and no spool is configured");
+            state.note_loss(&"the server does not accept the reports, and no spool is configured");
             return (TrapResult::Lost, true);
         };
         let keep = |spool: Spool| {

@@ -383,7 +383,7 @@ fn restore<M: Machine>(path: &Path, sequence: u64, empty: &M) -> Result<Result<M
     let header = *reader.header();
     check_realm(path, &header, empty.realm())?;
     if header.sequence != sequence {
-        return Ok(Err(format!("the header names event {}, unlike the file name", header.sequence)));
+        return Ok(Err(format!("the header names event {}, which differs from the file name", header.sequence)));
     }
     let restored = empty.restore(&mut reader).and_then(|machine| Ok(reader.finish().map(|()| machine)?));
     match restored {
@@ -549,8 +549,10 @@ impl<'a, M: Machine> Replay<'a, M> {
         };
         check_realm(&path, reader.header(), self.realm)?;
         if reader.header().sequence != first {
-            let reason =
-                format!("its header names event {} as the first, unlike the file name", reader.header().sequence);
+            let reason = format!(
+                "its header names event {} as the first, which differs from the file name",
+                reader.header().sequence
+            );
             return Err(self.damaged(first, 0, reason));
         }
         let fault = loop {

@@ -306,7 +306,9 @@ impl Surveyor<'_> {
         }
         let sequence = reader.header().sequence;
         if sequence != found.sequence {
-            return Err(FileFault::Damaged(format!("its header names event {sequence}, unlike the file name")));
+            return Err(FileFault::Damaged(format!(
+                "its header names event {sequence}, which differs from the file name"
+            )));
         }
         let checked = reader.check(|bytes| self.observer.progress(bytes));
         (found.blocks, found.state_bytes) = reader.read_so_far();
@@ -341,7 +343,7 @@ impl Surveyor<'_> {
         let sequence = reader.header().sequence;
         if sequence != found.first {
             return whole_file(FileFault::Damaged(format!(
-                "its header names event {sequence} as the first, unlike the file name"
+                "its header names event {sequence} as the first, which differs from the file name"
             )));
         }
         let damaged = |offset, reason| Ok(Some(JournalFileFault { offset, fault: FileFault::Damaged(reason) }));

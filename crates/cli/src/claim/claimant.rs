@@ -17,7 +17,7 @@ use bruit_console::failure::bad_input;
 use bruit_console::terminal::complain;
 
 /// The error of a claim that waits for an earlier claim about the same message.
-const HELD: &str = "an earlier claim about the message waits";
+const HELD: &str = "an earlier claim about the message is still waiting";
 
 /// The answer of the server.
 pub(super) type Answer = Result<Claimed, ClientError>;

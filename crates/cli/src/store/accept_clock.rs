@@ -87,7 +87,7 @@ fn accept_in(directory: &Path) -> Result<AcceptedClock, Failure> {
 fn ensure_possible(before: Time, system: Time) -> Result<(), Failure> {
     if system < RELEASED {
         return Err(Failure::BadInput(format!(
-            "the system clock is at {system} UTC, before this program was released: set it first"
+            "the system clock is at {system} UTC, before this program was released: set the clock first"
         )));
     }
     if system < before {

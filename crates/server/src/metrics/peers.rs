@@ -47,7 +47,7 @@ pub(super) fn of(peers: &[PeerStatus]) -> Vec<Family> {
         of(
             Family::counter(
                 "bruit_peer_received_bytes_total",
-                "Bytes of segments received over the peer's link. A broker's link carries those of all servers.",
+                "Bytes of segments received over the peer's link. A broker's link carries the segments of all servers.",
             ),
             |peer| peer.bytes_in as f64,
         ),
