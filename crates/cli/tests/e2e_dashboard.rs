@@ -265,7 +265,7 @@ fn the_history_outlives_sigkill() {
         of_pyzor.map(|count| count["count"].as_u64().unwrap()).sum::<u64>()
     };
     common::until("the check is in the history", || unknown(&server) == 1);
-    // The file is written at the end of every minute, and when the server stops.
+    // The file is written when a minute has ended, and at the end.
     assert!(server.terminate().success());
     let mut server = server.restart();
     assert_eq!(unknown(&server), 1);

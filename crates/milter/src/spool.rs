@@ -45,9 +45,7 @@ impl SpoolState {
         }
         drop(state);
         match used {
-            Err(error) if !was_failing => {
-                tracing::error!(%error, "the spool cannot be used; reports of traps may be lost");
-            }
+            Err(error) if !was_failing => tracing::error!(%error, "the spool fails; reports of traps may be lost"),
             Ok(_) if was_failing => tracing::info!("the spool can be used again"),
             _ => {}
         }

@@ -64,7 +64,7 @@ impl Watch {
         status.bytes_refused = peer_link.map_or(0, |peer_link| peer_link.link.refused_bytes(&key));
         status.transport = peer_link.map_or("none", |peer_link| peer_link.transport).into();
         let forgotten = forgotten_state(local, &key);
-        // A forgotten server is not expected to send anything.
+        // Nothing is expected of a forgotten server.
         let state = if forgotten.is_some() { PeerState::NotAsked } else { view.state };
         let watched = self.watch(&status, &state, local);
         status.since = watched.since;
