@@ -115,15 +115,16 @@ fn print_store(store: &Store, recovery: &Recovery, output: &mut impl Write) -> i
     let written = human_bytes(store.journal_bytes);
     writeln!(
         output,
-        "journal: {} records, {written} since the start, segments {}",
+        "journal: {} records ({written}) written since the server started, in {} files now",
         grouped(store.records),
         store.segments
     )?;
     writeln!(output, "waiting for the disk: {} events", grouped(store.waiting_events))?;
     let replayed = grouped(recovery.replayed_events);
-    let snapshot =
-        recovery.snapshot.map_or_else(|| "no snapshot".to_owned(), |at| format!("the snapshot at {}", grouped(at)));
-    writeln!(output, "started from {snapshot} and {replayed} later events")?;
+    let snapshot = recovery
+        .snapshot
+        .map_or_else(|| "without a snapshot".to_owned(), |at| format!("from the snapshot at event {}", grouped(at)));
+    writeln!(output, "started {snapshot}, and replayed {replayed} events")?;
     for (what, failure) in [("the disk", &store.failure), ("the last snapshot", &store.snapshot_failure)] {
         if let Some(failure) = failure {
             writeln!(output, "{what} failed: {}", printable(failure))?;

@@ -1,4 +1,4 @@
-//! Errors of all verbs, and their exit codes.
+//! Errors that end a verb, and their exit codes. Verbs that answer for each message have codes of their own.
 //!
 //! | code | meaning |
 //! |---|---|

@@ -43,7 +43,7 @@ impl Outcome {
         Self { decision: Decision::Refuse(reply), ..Self::accept(None) }
     }
 
-    /// Accepts a message that was not checked, for this reason.
+    /// Accepts a message that was left unchecked because of `reason`.
     pub(crate) fn unchecked(reason: &str) -> Self {
         Self::accept(Some(format!("unchecked; reason={reason}")))
     }

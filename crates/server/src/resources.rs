@@ -8,7 +8,7 @@ use nix::sys::statvfs::statvfs;
 /// Maximum number of files that are counted. A data directory has a few dozen, and one for each exchanged log.
 const FILES_MAX: usize = 10_000;
 
-/// Maximum depth of folders in a data directory.
+/// Depth of folders to which the files of a data directory are counted.
 const DEPTH_MAX: usize = 4;
 
 /// Memory and disk space. Unreadable values are missing.

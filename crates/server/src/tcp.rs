@@ -107,7 +107,7 @@ impl Acceptor {
         }
     }
 
-    /// Counts a connection if the limits allow it.
+    /// Admits a connection and counts it. Returns `None` if it is over the limits.
     async fn admit(&self, stream: TcpStream, peer: SocketAddr) -> Option<Connection> {
         let settings = self.service.settings();
         let source = Source::new(peer.ip(), &settings.own_networks);

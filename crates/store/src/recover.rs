@@ -78,8 +78,7 @@ pub enum OpenError {
     },
     /// The directory contains other files but no clearinghouse, so no clearinghouse is founded there.
     #[error(
-        "{} holds no store and is not empty (it contains {file}), so no store was founded there; check the path, or \
-         use an empty directory",
+        "{} contains {file} but no store, so no store was created there; check the path, or use an empty directory",
         directory.display()
     )]
     NotEmpty {
@@ -163,7 +162,7 @@ pub enum OpenError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// There is not enough memory to found a store.
-    #[error("{missing}; lower `memory` in the configuration; nothing was founded")]
+    #[error("{missing}; lower `memory` in the configuration; no store was created")]
     TooLarge {
         /// The memory that could not be allocated, and its purpose.
         missing: NotEnoughMemory,
@@ -180,8 +179,8 @@ pub enum OpenError {
     /// An intact record contains an event that the machine cannot decode.
     #[error(
         "event {sequence}, in the record at byte {offset} of {file}, cannot be read; run the version of bruit that \
-         wrote it, or cut it off with everything after it: `bruit store repair DIR --segment {file} --cut-after \
-         {offset}`"
+         wrote this event, or delete the event and everything after it: `bruit store repair DIR --segment {file} \
+         --cut-after {offset}`"
     )]
     Event {
         /// The journal file.

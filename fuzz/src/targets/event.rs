@@ -89,7 +89,7 @@ fn event(bytes: &[u8]) {
     if matches!(event, Event::Tick { now, .. } if now.0 > START.0 + 40 * Realm::SPAM_EPOCH_SECONDS) {
         return;
     }
-    // Skip budgets of gigabytes. They are valid, but too large here.
+    // Skip budgets of gigabytes. They are valid, but too large for fuzzing.
     if matches!(event, Event::Resize { budget_bytes, .. } if budget_bytes > 4 * BUDGET_MIN) {
         return;
     }

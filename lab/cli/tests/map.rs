@@ -96,7 +96,7 @@ fn values_of_a_mutable_map_can_be_changed_and_its_keys_cannot() {
     );
     let before = folder.read("flags.map");
     let foreign = map_with(&folder, &["set", "flags.map", "no key", "1"], b"");
-    let line = "bruit-lab: flags.map: unknown key: the map was not built with it\n";
+    let line = "bruit-lab: flags.map: unknown key: the map does not contain it\n";
     assert_eq!((foreign.status.code(), String::from_utf8(foreign.stderr).unwrap()), (Some(1), line.to_owned()));
     let foreign = map_with(&folder, &["set", "flags.map", "no key", "1", "--json"], b"");
     let line = "{\"changed\":false,\"file\":\"flags.map\",\"key\":\"no key\",\"value\":1}\n";

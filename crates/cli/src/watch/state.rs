@@ -38,7 +38,7 @@ pub(super) fn lock(folder: &Path) -> Result<File> {
     }
 }
 
-/// Removes the temporary files that a crash left.
+/// Removes temporary files left behind by a crash.
 fn remove_temporary(folder: &Path) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;

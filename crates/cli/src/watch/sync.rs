@@ -19,7 +19,7 @@ use super::maildir::{Maildir, MessageFile, Names, for_each_message, is_deleted, 
 use super::state::{Record, State, StateFile};
 use crate::rspamd::LessonArgs;
 
-/// Makes claims about messages that move.
+/// Reports messages that are moved into Junk, and revokes messages that are moved out.
 pub(super) struct Claims<'a> {
     pub(super) spool: &'a Spool,
     pub(super) signer: &'a Signer,
@@ -52,7 +52,7 @@ struct Letter {
     message: Vec<u8>,
     subject: Subject,
     record: Record,
-    /// ID of a claim about the message. A file has the same ID after a crash, so that the claim counts only once.
+    /// ID of a claim about the message. The ID stays the same after a crash, so that the claim counts only once.
     id: String,
 }
 
@@ -227,8 +227,8 @@ impl Claims<'_> {
         Ok(())
     }
 
-    /// Finds messages in the other folders: by name, by inode, or by contents. A file that was there before the message
-    /// appeared in Junk is another copy of it, unless the file has the message's own name.
+    /// Finds messages in the other folders: by name, by inode, or by contents. A file that is older than the message's
+    /// arrival in Junk is a separate copy and is ignored, unless it has the message's own name.
     fn find(&self, maildir: &Maildir, gone: &[String], state: &State) -> Result<Search> {
         let wanted: Vec<(&String, &Record)> =
             gone.iter().filter_map(|key| Some((key, state.messages.get(key)?))).collect();

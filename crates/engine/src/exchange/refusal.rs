@@ -62,7 +62,7 @@ pub enum ExchangeRefusal {
     #[error("this server does not exchange segments")]
     NotBegun,
     /// The maximum number of other servers is reached.
-    #[error("the maximum of {MEMBERS_MAX} other servers is reached")]
+    #[error("this server already knows the maximum of {MEMBERS_MAX} other servers")]
     TooMany,
     /// A new incarnation cannot start while a snapshot is being written.
     #[error("a snapshot is being written: try again soon")]

@@ -66,7 +66,7 @@ pub enum Problem {
     #[error("only valid in a client's whitelist, not in a server's")]
     OnlyForClients,
     /// The line includes another file.
-    #[error("include is not supported: insert the lines of that file instead")]
+    #[error("include is not supported: copy the lines of that file here instead")]
     Include,
     /// The value is not followed by a kind.
     #[error("expected IP, env_From, From, Message-ID, Received, Substitute or Hex")]

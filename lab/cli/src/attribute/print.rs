@@ -43,7 +43,7 @@ fn pairs(answer: &Answer, excerpt_bytes: usize, output: &mut impl Write) -> io::
     } else {
         writeln!(
             output,
-            "  no pair can be named: matches among the {} may be due to chance",
+            "  no pair can be named: with {} on the list, the matches may be due to chance",
             counted(answer.pairs as u64, "pair")
         )?;
     }

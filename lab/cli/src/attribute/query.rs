@@ -116,7 +116,7 @@ struct SearchResult {
     faults: u64,
     /// Answers with matches, with their directory if several are searched.
     answers: Vec<(Option<PathBuf>, Answer)>,
-    /// Number of pages whose blocks are too long for the excerpt.
+    /// Number of pages not searched, because the excerpt is too short for their blocks.
     too_short: u64,
     refused: Vec<SearchError>,
     /// Minimum length of an excerpt for a conclusive answer from every page.

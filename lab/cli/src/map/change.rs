@@ -18,7 +18,7 @@ pub(super) struct MapSetArgs {
     /// Map file, created with --mutable
     map: PathBuf,
 
-    /// Key that the map was built with
+    /// Key whose value to change; the map must contain it
     key: String,
 
     /// New value
@@ -55,7 +55,7 @@ fn report(arguments: &MapSetArgs, is_key: bool, output: &mut impl Write) -> Resu
     } else if is_key {
         writeln!(output, "{file}: 1 value changed")?;
     } else {
-        complain(&format!("{file}: unknown key: the map was not built with it"));
+        complain(&format!("{file}: unknown key: the map does not contain it"));
     }
     Ok(())
 }

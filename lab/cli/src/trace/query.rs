@@ -25,7 +25,7 @@ use bruit_console::quantity::{grouped, parse_duration};
 use bruit_console::terminal::{complain, printable};
 
 const NOT_SEEN: u8 = 1;
-/// Exit code if no router saw the packet, but its digest cannot be trusted.
+/// Exit code if no router reports the packet, but one may have seen it under another digest.
 const CANNOT_TELL: u8 = 3;
 
 /// Probability of a false sighting above which a warning is printed.

@@ -50,7 +50,7 @@ pub enum BuildError {
         keys: usize,
     },
     /// All seeds failed: the keys could not be ordered so that every key has its own cell.
-    #[error("no order of the keys found with any of {tries} seeds")]
+    #[error("none of {tries} seeds gave a usable order of the keys")]
     NoOrder {
         /// Number of seeds tried.
         tries: u32,
