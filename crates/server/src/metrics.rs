@@ -130,6 +130,8 @@ pub(crate) struct ProtocolMetrics {
     /// Time from receiving a request to its reply, one observation per request. For claims, it includes the write to
     /// disk.
     seconds: Histogram,
+    /// The part of `seconds` that clients spent waiting for news on purpose.
+    waits: Histogram,
 }
 
 /// Results of a batch. They are collected first, because an atomic addition per request would cost more than some
@@ -167,7 +169,7 @@ impl Metrics {
             Family::counter("bruit_connections_refused_total", "Connections refused because there were too many.");
         let mut seconds = Family::histogram(
             "bruit_request_duration_seconds",
-            "Time from receiving a request to its reply, including disk writes for reports and long polling by peers.",
+            "Time from receiving a request to its reply, including disk writes for reports and long polling by peers and replicas.",
         );
         for protocol in Interface::ALL {
             let metrics = self.of(protocol);
@@ -189,6 +191,12 @@ impl ProtocolMetrics {
         self.add(&tally, time);
     }
 
+    /// Counts one request that waited for news on purpose.
+    pub(crate) fn record_wait(&self, answered: Disposition, time: Duration) {
+        self.record(answered, time);
+        self.waits.observe(time, 1);
+    }
+
     /// Counts the requests of a batch, each with the duration of the batch.
     pub(crate) fn add(&self, tally: &Tally, time: Duration) {
         for (counter, &count) in self.answered.iter().zip(&tally.0).filter(|(_, count)| **count > 0) {
@@ -202,9 +210,12 @@ impl ProtocolMetrics {
         self.connections_refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of requests in each bucket of durations.
+    /// Returns the number of requests in each bucket of durations, without those that waited on purpose.
     pub(crate) fn durations(&self) -> [u64; BUCKETS] {
-        self.seconds.counts()
+        let waits = self.waits.counts();
+        let mut durations = self.seconds.counts();
+        durations.iter_mut().zip(waits).for_each(|(count, waits)| *count = count.saturating_sub(waits));
+        durations
     }
 
     /// Returns the number of requests with this result.

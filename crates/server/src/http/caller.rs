@@ -356,6 +356,11 @@ fn known(hash: &[u8; 32], admin: &AdminToken, settings: &Settings) -> Result<Tok
     settings.http.tokens.iter().find(|token| token.sha256 == *hash).cloned().ok_or_else(Fault::unknown_token)
 }
 
+/// Returns true if the token with this hash exists and may read statistics.
+pub(super) fn may_monitor(hash: &[u8; 32], service: &Service) -> bool {
+    known(hash, &service.admin_token, &service.settings()).is_ok_and(|token| Grant::of(&token).can_monitor)
+}
+
 #[cfg(test)]
 mod tests {
     use axum::http::{HeaderName, HeaderValue};

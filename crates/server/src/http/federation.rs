@@ -13,6 +13,7 @@ use bruit_protocols::http::Peers;
 use super::Http;
 use super::caller::{Caller, Right};
 use super::fault::{Fault, Reply};
+use super::router::LongPoll;
 use crate::audit::audit;
 use crate::federation::{OfferQuery, Stop};
 use crate::metrics::Disposition;
@@ -38,7 +39,9 @@ pub(super) async fn offer(
 ) -> Result<Response, Fault> {
     let reader = require_replica(&caller)?;
     let Query(query) = query.map_err(Fault::malformed)?;
-    http.service.federation.offer(reader, &query, &headers, stop).await
+    let mut offer = http.service.federation.offer(reader, &query, &headers, stop).await?;
+    offer.extensions_mut().insert(LongPoll);
+    Ok(offer)
 }
 
 pub(super) async fn log(

@@ -62,6 +62,10 @@ fn api(http: Http) -> Router<Http> {
         .merge(administration::routes(http))
 }
 
+/// Marks the response to a request that waits for news on purpose.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LongPoll;
+
 /// Counts a request by its result.
 async fn count_request(State(http): State<Http>, mut request: Request, next: Next) -> Response {
     let received = Instant::now();
@@ -69,7 +73,11 @@ async fn count_request(State(http): State<Http>, mut request: Request, next: Nex
     let from = note.as_ref().map(|_| source(&request, &http));
     let mut response = next.run(request).await;
     let answered = response.extensions_mut().remove().unwrap_or(Disposition::Other);
-    http.service.metrics.of(Interface::Http).record(answered, received.elapsed());
+    let metrics = http.service.metrics.of(Interface::Http);
+    match response.extensions_mut().remove::<LongPoll>() {
+        Some(LongPoll) => metrics.record_wait(answered, received.elapsed()),
+        None => metrics.record(answered, received.elapsed()),
+    }
     if let (Some(note), Some(from)) = (note, from) {
         note.write(Interface::Http, from, answered, &response);
     }

@@ -131,25 +131,49 @@ impl Figures {
     }
 }
 
-/// Renders a chart with its table. `slots` are those of the range's span.
-pub(super) fn chart(title: &str, noun: &str, slots: &[&Slot], range: Range, series: &[Series], now: Time) -> Markup {
-    let figures = Figures::of(slots, range, series, now);
-    let (_, column) = range.column();
-    let is_empty = figures.highest() == 0;
-    html! {
-        section .card {
-            h2 { (title) }
-            @if is_empty {
-                p .soft { "Nothing in this period." }
-            } @else {
-                (drawing(&format!("{title}, {}: {}", range.title().to_lowercase(), summary(&figures, series)), &figures, range, series))
-                ul .key {
-                    @for (at, one) in series.iter().enumerate() {
-                        li class=(one.class) { (one.name) ": " (grouped(figures.total(at))) }
+/// A chart with its figures, added up. It borrows nothing from the history, so that rendering needs no lock.
+pub(super) struct Chart {
+    title: &'static str,
+    /// What is counted.
+    noun: &'static str,
+    range: Range,
+    series: &'static [Series],
+    figures: Figures,
+}
+
+impl Chart {
+    /// Adds up `slots`, which are those of the range's span.
+    pub(super) fn new(
+        title: &'static str,
+        noun: &'static str,
+        slots: &[&Slot],
+        range: Range,
+        series: &'static [Series],
+        now: Time,
+    ) -> Self {
+        Self { title, noun, range, series, figures: Figures::of(slots, range, series, now) }
+    }
+
+    /// Renders the chart with its table.
+    pub(super) fn render(&self) -> Markup {
+        let Self { title, noun, range, series, figures } = self;
+        let (_, column) = range.column();
+        let label = || format!("{title}, {}: {}", range.title().to_lowercase(), summary(figures, series));
+        html! {
+            section .card {
+                h2 { (title) }
+                @if figures.highest() == 0 {
+                    p .soft { "Nothing in this period." }
+                } @else {
+                    (drawing(&label(), figures, *range, series))
+                    ul .key {
+                        @for (at, one) in series.iter().enumerate() {
+                            li class=(one.class) { (one.name) ": " (grouped(figures.total(at))) }
+                        }
+                        li .unit { (noun) " per " (column) }
                     }
-                    li .unit { (noun) " per " (column) }
+                    (table(title, figures, series))
                 }
-                (table(title, &figures, series))
             }
         }
     }
@@ -274,7 +298,7 @@ mod tests {
     use crate::metrics::{Disposition, Interface};
 
     const NOW: u64 = 1_800_014_400;
-    const SERIES: [Series; 2] = [
+    static SERIES: [Series; 2] = [
         Series { class: "spam", name: "Spam", of: |slot| slot.total(Disposition::Spam) },
         Series { class: "ham", name: "Ham", of: |slot| slot.total(Disposition::Ham) },
     ];
@@ -302,10 +326,10 @@ mod tests {
     fn a_chart_is_small_and_has_the_figures_in_words() {
         let slots: Vec<Slot> = (0..60).map(|minute| slot(NOW - 60 * minute, minute * 1_000)).collect();
         let slots: Vec<&Slot> = slots.iter().collect();
-        let shown = chart("Checks", "checks", &slots, Range::Hour, &SERIES, Time(NOW)).into_string();
+        let shown = Chart::new("Checks", "checks", &slots, Range::Hour, &SERIES, Time(NOW)).render().into_string();
         assert!(shown.contains("aria-label=\"Checks, last hour: 1,770,000 spam, 0 ham\""), "{shown}");
         assert!(shown.len() < 16_000 && !shown.contains("NaN"), "{}", shown.len());
-        let empty = chart("Checks", "checks", &[], Range::Years, &SERIES, Time(0)).into_string();
+        let empty = Chart::new("Checks", "checks", &[], Range::Years, &SERIES, Time(0)).render().into_string();
         assert!(empty.contains("Nothing in this period"), "{empty}");
     }
 

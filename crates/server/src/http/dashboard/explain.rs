@@ -3,7 +3,9 @@
 //! The page calls the same functions as `/v1/explain`, `/v1/report` and `/v1/revoke`. The server does not keep the
 //! message: the buttons send back the signatures, which contain no word of it.
 
+use axum::Extension;
 use axum::extract::{Request, State};
+use axum::response::IntoResponse;
 use bruit_engine::event::By;
 use bruit_engine::trust::Claim;
 use bruit_protocols::http::{Claimed, Explained, NamedSignature, SUBJECT_BYTES_MAX, Subject};
@@ -23,6 +25,7 @@ use super::page::{self, View};
 use super::sign_in::media;
 use super::viewer::Viewer;
 use crate::audit::audit;
+use crate::metrics::Disposition;
 use crate::service::{Limited, Service, signatures};
 
 /// Length of the other fields and the boundaries of the form.
@@ -89,17 +92,17 @@ pub(super) async fn explain(State(http): State<Http>, viewer: Viewer, request: R
     viewer.caller.take(Limited::Costly, &http.service)?;
     let bytes_max = viewer.caller.settings.http.body_bytes_max + FORM_BYTES;
     let (bytes, permits) = collect(body, bytes_max, &http.bodies).await?;
-    let form = Form::read(media(&parts.headers), &bytes)?;
-    drop(bytes);
-    viewer.check_form(&form)?;
-    let asker = viewer.clone();
+    let (media, asker) = (media(&parts.headers).to_owned(), viewer.clone());
     let examined = http.compute(move |service| {
         // Held until the form is no longer needed.
         let _permits = permits;
+        let form = Form::read(&media, &bytes)?;
+        drop(bytes);
+        asker.check_form(&form)?;
         examine(service, &asker, &form)
     });
     let examined = examined.await?;
-    let content = html! { (answer(&viewer, &examined)) (self::form(&viewer)) };
+    let content = html! { (answer(&viewer, &examined)) (form(&viewer)) };
     Ok(page::view(&viewer, View::Explain, &content))
 }
 
@@ -221,21 +224,26 @@ fn hidden(text: &str) -> Markup {
     }
 }
 
+/// A claim from a form.
+struct FormClaim {
+    claim: Claim,
+    id: String,
+    subject: Subject,
+}
+
 /// Reports or revokes the explained message or signature, and shows the new verdict.
-pub(super) async fn claim(State(http): State<Http>, viewer: Viewer, request: Request) -> Result<Markup, Failure> {
+pub(super) async fn claim(
+    State(http): State<Http>,
+    viewer: Viewer,
+    request: Request,
+) -> Result<impl IntoResponse, Failure> {
     let (parts, body) = request.into_parts();
     // Encoding a form triples the length of some characters.
     let (bytes, permits) = collect(body, 3 * SUBJECT_BYTES_MAX + FORM_BYTES, &http.bodies).await?;
-    let form = Form::read(media(&parts.headers), &bytes)?;
-    drop(bytes);
-    viewer.check_change(&form)?;
-    let claim = match form.text("claim") {
-        "report" => Claim::Report,
-        "revoke" => Claim::Revoke,
-        _ => return Err(Fault::malformed("unknown claim: expected report or revoke").into()),
-    };
-    let subject: Subject = serde_json::from_slice(form.bytes("subject")).map_err(Fault::malformed)?;
-    let claimed = make(&http, &viewer, claim, form.text("id"), subject.clone()).await;
+    let (media, asker) = (media(&parts.headers).to_owned(), viewer.clone());
+    let read = http.compute(move |_| read_claim(&asker, &Form::read(&media, &bytes)?));
+    let FormClaim { claim, id, subject } = read.await?;
+    let claimed = make(&http, &viewer, claim, &id, subject.clone()).await;
     let action = if claim == Claim::Report { "dashboard.report" } else { "dashboard.revoke" };
     let about = format!("{} signatures", subject.signatures.len());
     audit(&viewer.caller.who(), action, &about, claimed.as_ref().err().map(Fault::detail));
@@ -245,8 +253,20 @@ pub(super) async fn claim(State(http): State<Http>, viewer: Viewer, request: Req
         examine_subject(service, &asker, &subject)
     });
     let examined = examined.await?;
-    let content = html! { (result(claim, &claimed?)) (answer(&viewer, &examined)) (self::form(&viewer)) };
-    Ok(page::view(&viewer, View::Explain, &content))
+    let content = html! { (result(claim, &claimed?)) (answer(&viewer, &examined)) (form(&viewer)) };
+    // Counted as claims over the API are.
+    Ok((Extension(Disposition::Accepted), page::view(&viewer, View::Explain, &content)))
+}
+
+fn read_claim(viewer: &Viewer, form: &Form) -> Result<FormClaim, Fault> {
+    viewer.check_change(form)?;
+    let claim = match form.text("claim") {
+        "report" => Claim::Report,
+        "revoke" => Claim::Revoke,
+        _ => return Err(Fault::malformed("unknown claim: expected report or revoke")),
+    };
+    let subject = serde_json::from_slice(form.bytes("subject")).map_err(Fault::malformed)?;
+    Ok(FormClaim { claim, id: form.text("id").to_owned(), subject })
 }
 
 async fn make(http: &Http, viewer: &Viewer, claim: Claim, id: &str, subject: Subject) -> Result<Claimed, Fault> {

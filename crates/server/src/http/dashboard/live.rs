@@ -140,7 +140,7 @@ pub(super) async fn stream(
 }
 
 impl Following {
-    /// Waits for new figures. Returns `None` when the server stops or the session has ended.
+    /// Waits for new figures. Returns `None` when the server stops, or when the session or its token is no longer valid.
     async fn next(&mut self) -> Option<String> {
         let Self { figures, stop: Stop(stop), .. } = self;
         tokio::select! {

@@ -3,17 +3,18 @@
 use std::time::Duration;
 
 use axum::extract::{Query, State};
+use bruit_engine::time::Time;
 use bruit_protocols::http::{Condition, RequestCount, Ring, Stats};
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::super::{Http, stats};
-use super::chart::{Range, Series, chart};
+use super::chart::{Chart, Range, Series};
 use super::failure::{Failure, capitalised, sentence};
 use super::format::{duration, grouped, percent, rate, size, time};
 use super::page::{self, View};
 use super::viewer::Viewer;
-use crate::history::Span;
+use crate::history::{Slot, Span};
 use crate::metrics::{BUCKETS, Disposition, Interface, quantile};
 use crate::resources::Resources;
 use crate::service::Service;
@@ -26,7 +27,7 @@ const REFUSALS: [Disposition; 5] =
     [Disposition::Refused, Disposition::Malformed, Disposition::Limited, Disposition::Unverified, Disposition::Failed];
 
 /// The colours of checks, by verdict.
-const CHECKS: [Series; 4] = [
+static CHECKS: [Series; 4] = [
     Series { class: "spam", name: "Spam", of: |slot| slot.total(Disposition::Spam) },
     Series { class: "bulk", name: "Bulk", of: |slot| slot.total(Disposition::Bulk) },
     Series { class: "ham", name: "Ham", of: |slot| slot.total(Disposition::Ham) },
@@ -34,7 +35,8 @@ const CHECKS: [Series; 4] = [
 ];
 
 /// Accepted claims.
-const CLAIMS: [Series; 1] = [Series { class: "other", name: "Accepted", of: |slot| slot.total(Disposition::Accepted) }];
+static CLAIMS: [Series; 1] =
+    [Series { class: "other", name: "Accepted", of: |slot| slot.total(Disposition::Accepted) }];
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct OverviewQuery {
@@ -49,27 +51,50 @@ pub(super) async fn show(
     Query(query): Query<OverviewQuery>,
 ) -> Result<Markup, Failure> {
     let range = Range::from_name(&query.range);
-    let read = |service: &Service| Ok((stats::stats(service), Resources::read(service.directory())));
-    let (stats, resources) = http.compute(read).await?;
+    let read = move |service: &Service| {
+        Ok((stats::stats(service), Resources::read(service.directory()), Past::of(service, range)))
+    };
+    let (stats, resources, past) = http.compute(read).await?;
     let requests = Requests(&stats.requests);
     let content = html! {
         (health(&stats.health))
         @if requests.checks() == 0 {
             (first_steps())
         }
-        (tiles(&stats, &resources, &http.service))
-        (charts(&http.service, range))
+        (tiles(&stats, &resources, &past))
+        (charts(&past, range))
         (traffic(&requests))
         p .soft #live role="status" { "Numbers as of when the page was loaded." }
     };
     Ok(page::view(&viewer, View::Overview, &content))
 }
 
+/// The figures of a page that come from the history.
+struct Past {
+    charts: [Chart; 2],
+    /// Checks per second in the last minute.
+    per_second: f64,
+    /// Response time in the last hour.
+    slowest: Option<Duration>,
+}
+
+impl Past {
+    /// Adds up the history. The lock is held for that long only, because the recorder needs it every second.
+    fn of(service: &Service, range: Range) -> Self {
+        let now = service.now();
+        let history = service.history.lock();
+        let slots = history.rows(range.span(), now);
+        let charts = [
+            Chart::new("Checks by verdict", "checks", &slots, range, &CHECKS, now),
+            Chart::new("Reports and revocations", "requests", &slots, range, &CLAIMS, now),
+        ];
+        let (per_second, slowest) = recent(&history.rows(Span::Day, now), now);
+        Self { charts, per_second, slowest }
+    }
+}
+
 /// Shows the history in the chosen range.
-fn charts(service: &Service, range: Range) -> Markup {
-    let now = service.now();
-    let history = service.history.lock();
-    let slots = history.rows(range.span(), now);
+fn charts(past: &Past, range: Range) -> Markup {
     html! {
         nav aria-label="Time range of the charts" {
             ul .spans {
@@ -78,8 +103,7 @@ fn charts(service: &Service, range: Range) -> Markup {
                 }
             }
         }
-        (chart("Checks by verdict", "checks", &slots, range, &CHECKS, now))
-        (chart("Reports and revocations", "requests", &slots, range, &CLAIMS, now))
+        @for chart in &past.charts { (chart.render()) }
     }
 }
 
@@ -190,15 +214,15 @@ fn first_steps() -> Markup {
     }
 }
 
-fn tiles(stats: &Stats, resources: &Resources, service: &Service) -> Markup {
+fn tiles(stats: &Stats, resources: &Resources, past: &Past) -> Markup {
     let figures = figures(stats, resources);
     let figure = |name: &str| figures.iter().find(|(of, _)| of == name).map_or("–", |(_, text)| text.as_str());
     let free = resources.free_bytes.map_or_else(String::new, |free| format!("{} free", size(free)));
     let stored = resources.stored_bytes.map_or_else(|| "–".to_owned(), size);
-    let (per_second, slowest) = recent(service);
+    let slowest = past.slowest.map_or_else(|| "–".to_owned(), shown_time);
     html! {
         dl .tiles {
-            (tile("Checks now", "rate", &rate(per_second), "last minute, then live"))
+            (tile("Checks now", "rate", &rate(past.per_second), "last minute, then live"))
             (tile("Checks", "checks", figure("checks"), "since the server started"))
             div .tile {
                 dt { "Spam found" }
@@ -222,18 +246,14 @@ fn tile(name: &str, live: &str, value: &str, note: &str) -> Markup {
 }
 
 /// Returns the checks per second in the last minute, and the response time in the last hour.
-fn recent(service: &Service) -> (f64, String) {
-    let now = service.now();
-    let history = service.history.lock();
-    let slots = history.rows(Span::Day, now);
+fn recent(slots: &[&Slot], now: Time) -> (f64, Option<Duration>) {
     let minute = slots.iter().rev().find(|slot| slot.start + 120 > now.0 && slot.start + 60 <= now.0);
     let checks: u64 = minute.map_or(0, |slot| VERDICTS.iter().map(|verdict| slot.total(*verdict)).sum());
     let mut durations = [0_u64; BUCKETS];
     for slot in slots.iter().filter(|slot| slot.start + 3_600 > now.0) {
         durations.iter_mut().zip(slot.durations).for_each(|(sum, count)| *sum += count);
     }
-    let slowest = quantile(&durations, 0.99).map_or_else(|| "–".to_owned(), shown_time);
-    (checks as f64 / 60.0, slowest)
+    (checks as f64 / 60.0, quantile(&durations, 0.99))
 }
 
 /// Writes a response time.

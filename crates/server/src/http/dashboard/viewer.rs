@@ -11,7 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{Method, Version};
 
 use super::super::Http;
-use super::super::caller::{Caller, RemoteEnd, Right, source_of};
+use super::super::caller::{Caller, RemoteEnd, Right, may_monitor, source_of};
 use super::super::fault::Fault;
 use super::super::names::{check_host, check_origin};
 use super::super::proxies::{self, Ends};
@@ -192,9 +192,11 @@ impl Viewer {
         Ok(service.sessions.token(&secret, service.uptime()).map(|token| (secret, token)))
     }
 
-    /// Returns true if the session is still open.
+    /// Returns true if the session is still open and its token may still look.
     pub(super) fn is_signed_in(&self, http: &Http) -> bool {
-        http.service.sessions.token(&self.secret, http.service.uptime()).is_some()
+        let service = &http.service;
+        let token = service.sessions.token(&self.secret, service.uptime());
+        token.is_some_and(|token| may_monitor(&token, service))
     }
 
     /// Ends the session.
