@@ -5,6 +5,7 @@ mod accounts;
 mod check;
 mod claim;
 mod count;
+mod dashboard;
 mod explain;
 mod filter;
 mod keys;
@@ -67,6 +68,8 @@ enum Verb {
     Stats(stats::StatsArgs),
     /// Ask a server whether it is healthy and accepts reports
     Ready(ready::ReadyArgs),
+    /// Sign in to the dashboard of a server
+    Dashboard(dashboard::DashboardArgs),
     /// Show the state of a server's exchange with its peers
     Peers(peers::PeersArgs),
     /// Manage a server's identity key and realm
@@ -101,7 +104,7 @@ enum Verb {
 const GROUPS: [Group; 5] = [
     ("Server", &["serve", "milter", "replica", "store"]),
     ("Mail", &["check", "report", "revoke", "spool", "watch", "learn", "count", "explain", "sign"]),
-    ("Administration", &["stats", "ready", "peers", "accounts", "whitelist", "keys"]),
+    ("Administration", &["stats", "ready", "dashboard", "peers", "accounts", "whitelist", "keys"]),
     ("Filters", &["filter", "plan"]),
     ("Shell", &["completions", "man", "help"]),
 ];
@@ -137,6 +140,7 @@ fn run(arguments: BruitArgs) -> Result<ExitCode, Failure> {
         Verb::Explain(arguments) => explain::run(&arguments, output),
         Verb::Stats(arguments) => stats::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Ready(arguments) => ready::run(&arguments, output),
+        Verb::Dashboard(arguments) => dashboard::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Peers(arguments) => peers::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Keys(arguments) => keys::run(&arguments, output).map(|()| ExitCode::SUCCESS),
         Verb::Accounts(arguments) => accounts::run(&arguments, output),

@@ -38,6 +38,12 @@ enum PeersVerb {
     /// Remove everything that a server listed, revoked and counted, here and on all nodes
     #[command(after_help = FORGET_HELP)]
     Forget(NamedArgs),
+    /// Ask a peer for nothing until 'bruit peers resume' or a restart
+    #[command(after_help = PAUSE_HELP)]
+    Pause(NamedArgs),
+    /// Ask a paused peer again
+    #[command(after_help = "Example:\n  bruit peers resume node-3")]
+    Resume(NamedArgs),
     /// Accept the data of a forgotten server again
     #[command(after_help = "Example:\n  bruit peers restore node-3")]
     Restore(NamedArgs),
@@ -51,6 +57,13 @@ refused, even if other servers pass it on, until 'bruit peers restore'.
 
 Example:
   bruit peers forget node-3";
+
+const PAUSE_HELP: &str = "\
+What was learned from the peer stays. The peer can still ask this server, and in a cluster other nodes pass its data on. \
+Only peers with a url in the configuration can be paused.
+
+Example:
+  bruit peers pause node-3";
 
 #[derive(Debug, clap::Args)]
 struct NamedArgs {
@@ -74,10 +87,25 @@ fn change(named: &NamedArgs, is_forgotten: bool, output: &mut impl Write) -> Res
     Ok(writeln!(output, "{text}")?)
 }
 
+fn pause(named: &NamedArgs, is_paused: bool, output: &mut impl Write) -> Result<(), Failure> {
+    let client = named.server.admin_client(CLAIM_TIMEOUT)?;
+    let peer = PeerName { peer: named.name.clone() };
+    let done = if is_paused { client.pause_peer(&peer) } else { client.resume_peer(&peer) }.map_err(bad_input)?;
+    let text = match (is_paused, done.changed) {
+        (true, true) => "paused until 'bruit peers resume' or a restart",
+        (true, false) => "already paused",
+        (false, true) => "resumed",
+        (false, false) => "not paused",
+    };
+    Ok(writeln!(output, "{text}")?)
+}
+
 pub(crate) fn run(arguments: &PeersArgs, output: &mut impl Write) -> Result<(), Failure> {
     match &arguments.verb {
         Some(PeersVerb::Forget(named)) => return change(named, true, output),
         Some(PeersVerb::Restore(named)) => return change(named, false, output),
+        Some(PeersVerb::Pause(named)) => return pause(named, true, output),
+        Some(PeersVerb::Resume(named)) => return pause(named, false, output),
         None => {}
     }
     let peers = arguments.server.admin_client(CLAIM_TIMEOUT)?.peers().map_err(bad_input)?;

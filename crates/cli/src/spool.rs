@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bruit_client::http::{SiteProgram, SiteState};
 use bruit_client::spool::{ClaimKind, Destinations, SendLimits, Sent, Spool, SpoolEntry, SpooledReport};
 use serde_json::json;
 
 use crate::claim::CLAIM_TIMEOUT;
-use crate::remote::Server;
+use crate::remote::{ANNOUNCE_TIMEOUT, Server};
 use crate::rspamd::Controller;
 use bruit_console::Failure;
 use bruit_console::date;
@@ -187,7 +188,13 @@ fn shown_age(seconds: u64) -> String {
 
 fn run_send(arguments: &SendArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     let spool = open(&arguments.folder)?;
+    let spooled = spool.waiting_count().ok().map(|count| count as u64);
     let client = arguments.server.client(CLAIM_TIMEOUT)?;
+    let client = client.with_site(SiteState { spooled, ..SiteState::of(SiteProgram::Spool) });
+    if spooled == Some(0) {
+        // The operator of the server sees the program by its requests. Without reports, nothing else depends on it.
+        let _ = client.clone().with_timeout(ANNOUNCE_TIMEOUT).announce();
+    }
     let rspamd = arguments.rspamd.client(arguments.server.timeout(CLAIM_TIMEOUT))?;
     let to = Destinations { server: &client, rspamd: rspamd.as_ref() };
     let sent = spool.send(to, SendLimits { reports: usize::MAX, time: arguments.within }).map_err(bad_input)?;

@@ -19,6 +19,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use bruit_client::http::{SiteProgram, SiteState};
 use bruit_client::spool::{Destinations, SendLimits, Sent, Spool, SpoolEntry, SpoolError, SpooledReport};
 use bruit_client::{Client, Purpose, Rspamd, Signer};
 use bruit_console::Failure;
@@ -28,7 +29,7 @@ use bruit_milter::Signals;
 use sd_notify::NotifyState;
 use tracing_subscriber::EnvFilter;
 
-use crate::remote::Server;
+use crate::remote::{ANNOUNCE_TIMEOUT, Server};
 use crate::rspamd::{Controller, LessonArgs};
 use crate::serve::{Format, notify};
 use events::{Event, Events};
@@ -313,8 +314,15 @@ impl<'a> Watcher<'a> {
 
     /// Sends the spool once, within the limits.
     fn send(&self) -> Option<Sent> {
-        let to = Destinations { server: &self.client, rspamd: self.rspamd.as_ref() };
-        let sent = self.spool.send(to, SEND_LIMITS);
+        let spooled = self.spool.waiting_count().ok().map(|count| count as u64);
+        let client = self.client.clone().with_site(SiteState { spooled, ..SiteState::of(SiteProgram::Watch) });
+        let sent = self.spool.send(Destinations { server: &client, rspamd: self.rspamd.as_ref() }, SEND_LIMITS);
+        // The operator of the server sees the program by its requests, so it makes one if nothing was sent.
+        if spooled == Some(0)
+            && let Err(error) = client.with_timeout(ANNOUNCE_TIMEOUT).announce()
+        {
+            tracing::debug!(%error, "failed to announce the program");
+        }
         match &sent {
             Ok(sent) => log(sent),
             Err(error) => tracing::error!(%error, "failed to send the spool"),

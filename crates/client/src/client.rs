@@ -5,7 +5,8 @@ use std::time::Duration;
 use bruit_protocols::http::{
     AccountEntry, AccountName, AccountPage, AccountPatch, Checked, Claimed, ClockAccepted, Counted, Done, Explained,
     IDEMPOTENCY_BYTES_MAX, IDEMPOTENCY_FIELD, JSON, LearnAnswer, NewAccount, PROBLEM_JSON, PeerName, Peers, Problem,
-    REPORTER_BYTES_MAX, REPORTER_FIELD, Ready, Stats, Subject, Whitelist, WhitelistEntry,
+    REPORTER_BYTES_MAX, REPORTER_FIELD, Ready, SITE_FIELD, SignInLink, SiteState, Stats, Subject, Whitelist,
+    WhitelistEntry,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -33,6 +34,8 @@ pub struct Client {
     reporter: Option<HeaderValue>,
     /// The idempotency key for counts and claims.
     idempotency_key: Option<HeaderValue>,
+    /// The description of the program, for the server's operator.
+    site: Option<HeaderValue>,
     timeout: Duration,
 }
 
@@ -61,7 +64,15 @@ impl Client {
             return Err(ClientError::Token);
         }
         let authorization = token.map(|token| format!("Bearer {token}"));
-        Ok(Self { agent: agent::new(), server, authorization, reporter: None, idempotency_key: None, timeout })
+        Ok(Self {
+            agent: agent::new(),
+            server,
+            authorization,
+            reporter: None,
+            idempotency_key: None,
+            site: None,
+            timeout,
+        })
     }
 
     /// Sets the reporter on whose behalf claims are made.
@@ -84,6 +95,12 @@ impl Client {
             (1..=IDEMPOTENCY_BYTES_MAX).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic());
         let value = HeaderValue::from_str(name).ok().filter(|_| is_name).ok_or(ClientError::IdempotencyKey)?;
         Ok(Self { idempotency_key: Some(value), ..self })
+    }
+
+    /// Describes the program to the server's operator.
+    #[must_use]
+    pub fn with_site(self, state: SiteState) -> Self {
+        Self { site: HeaderValue::from_str(&state.to_string()).ok(), ..self }
     }
 
     /// Sets another limit for a whole request. Connections are shared with the client that this one was cloned from.
@@ -164,6 +181,15 @@ impl Client {
         self.send(Method::POST, "/v1/explain", subject)
     }
 
+    /// Sends a request that only describes the program, so that the server's operator sees it without mail.
+    ///
+    /// # Errors
+    /// Returns [`ClientError`] if there is no valid response.
+    pub fn announce(&self) -> Result<(), ClientError> {
+        let request = self.request(Method::GET, "/v1/health", ()).map_err(|cause| self.malformed(cause))?;
+        self.body(self.run(request)).map(drop)
+    }
+
     /// Returns the server's statistics.
     ///
     /// # Errors
@@ -211,6 +237,14 @@ impl Client {
         self.body(self.run(request))
     }
 
+    /// Creates a link that signs in to the server's dashboard once.
+    ///
+    /// # Errors
+    /// Returns [`ClientError`] if the server created no link.
+    pub fn sign_in_link(&self) -> Result<SignInLink, ClientError> {
+        self.send(Method::POST, "/v1/dashboard/link", &())
+    }
+
     /// Returns a page of the whitelist, starting at the sender with index `offset`.
     ///
     /// # Errors
@@ -234,6 +268,22 @@ impl Client {
     /// [`ClientError`] if the change failed, or if the result is unknown.
     pub fn restore_peer(&self, named: &PeerName) -> Result<Done, ClientError> {
         self.send(Method::POST, "/v1/peers/restore", named)
+    }
+
+    /// Asks a peer for nothing until it is resumed or the server restarts.
+    ///
+    /// # Errors
+    /// [`ClientError`] if the change failed, or if the result is unknown.
+    pub fn pause_peer(&self, named: &PeerName) -> Result<Done, ClientError> {
+        self.send(Method::POST, "/v1/peers/pause", named)
+    }
+
+    /// Asks a paused peer again.
+    ///
+    /// # Errors
+    /// [`ClientError`] if the change failed, or if the result is unknown.
+    pub fn resume_peer(&self, named: &PeerName) -> Result<Done, ClientError> {
+        self.send(Method::POST, "/v1/peers/resume", named)
     }
 
     /// Adds an entry to the whitelist.
@@ -324,6 +374,9 @@ impl Client {
         }
         if let Some(name) = &self.idempotency_key {
             request = request.header(IDEMPOTENCY_FIELD, name);
+        }
+        if let Some(site) = &self.site {
+            request = request.header(SITE_FIELD, site);
         }
         request.body(body)
     }

@@ -4,7 +4,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use bruit_client::http::{Checked, Reason, SENDER_BYTES_MAX, Subject, Verdict};
+use bruit_client::http::{Checked, Reason, SENDER_BYTES_MAX, SiteProgram, SiteState, Subject, Verdict};
 use bruit_client::spool::{ClaimKind, Destinations, SendLimits, Spool, SpoolError, SpooledReport};
 use bruit_client::{CheckOptions, ClientError, Lesson, Purpose, Signer};
 
@@ -71,6 +71,20 @@ impl Filter {
     pub(crate) fn new(settings: Settings, shared: Arc<Shared>) -> Result<Self, ClientError> {
         let remote = Remote::new(&settings)?;
         Ok(Self { settings, shared, remote })
+    }
+
+    /// Describes the milter to the server's operator, who would not see a milter without mail otherwise.
+    pub(crate) fn announce(&self) {
+        if let Err(error) = self.remote.announce(self.state()) {
+            tracing::debug!(%error, "failed to announce the milter");
+        }
+    }
+
+    /// Returns the state that the server's operator sees.
+    fn state(&self) -> SiteState {
+        let Shared { metrics, spool, .. } = &*self.shared;
+        let spooled = self.settings.traps.spool.is_some().then(|| spool.waiting());
+        SiteState { program: SiteProgram::Milter, spooled, unchecked: Some(metrics.unchecked_total()) }
     }
 
     /// Sends a part of the spool.
@@ -235,7 +249,7 @@ impl Filter {
             bulk_threshold: draft.recipients.bulk_threshold(),
         };
         let started = Instant::now();
-        match self.shared.health.ask(deadline, |time| self.remote.check(&subject, options, &key, time)) {
+        match self.shared.health.ask(deadline, |time| self.remote.check(&subject, options, &key, time, self.state())) {
             Ok(checked) => {
                 self.shared.metrics.check(started.elapsed());
                 self.shared.metrics.recipients.add(recipients.into());

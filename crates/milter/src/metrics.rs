@@ -139,6 +139,11 @@ impl Metrics {
         add(&self.actions, &Action::ALL, &action);
     }
 
+    /// Returns the number of messages that passed unchecked.
+    pub(crate) fn unchecked_total(&self) -> u64 {
+        self.unchecked.iter().map(Counter::get).sum()
+    }
+
     pub(crate) fn unchecked(&self, reason: &str) {
         add(&self.unchecked, &unchecked_reasons(), &reason);
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bruit_client::http::{Checked, Claimed, Subject};
+use bruit_client::http::{Checked, Claimed, SiteState, Subject};
 use bruit_client::spool::SpooledReport;
 use bruit_client::{CheckOptions, Client, ClientError};
 
@@ -267,8 +267,15 @@ impl Remote {
         options: CheckOptions,
         key: &str,
         time: Duration,
+        state: SiteState,
     ) -> Result<Checked, ClientError> {
-        self.checks.clone().with_timeout(time).with_idempotency_key(key)?.check_with(subject, options)
+        let client = self.checks.clone().with_timeout(time).with_site(state);
+        client.with_idempotency_key(key)?.check_with(subject, options)
+    }
+
+    /// Describes the milter to the server's operator.
+    pub(crate) fn announce(&self, state: SiteState) -> Result<(), ClientError> {
+        self.checks.clone().with_site(state).announce()
     }
 
     /// Reports a message. A report that is repeated later counts once.

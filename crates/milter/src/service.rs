@@ -25,7 +25,7 @@ const SHORTAGE: Duration = Duration::from_millis(100);
 /// Interval at which a stopping milter checks its connections.
 const GLANCE: Duration = Duration::from_millis(10);
 
-/// Interval at which the spool is sent.
+/// Interval at which the spool is sent, and the milter describes itself to the server.
 const SPOOL_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Interval at which the spool's thread checks whether the milter is stopping.
@@ -208,7 +208,12 @@ impl Service {
         let mut last: Option<Instant> = None;
         while !self.is_stopping.load(Ordering::Acquire) {
             if last.is_none_or(|last| last.elapsed() >= SPOOL_INTERVAL) {
-                self.current().send_spool();
+                let filter = self.current();
+                filter.send_spool();
+                // Mail announces the milter, too, so there is no hurry at the start.
+                if last.is_some() {
+                    filter.announce();
+                }
                 last = Some(Instant::now());
             }
             thread::sleep(SPOOL_GLANCE);

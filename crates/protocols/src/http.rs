@@ -13,6 +13,7 @@
 //! | `stats`, `history` | the state of a server, and its counters over time |
 //! | `administration` | accounts and whitelists |
 //! | `peers` | the state of the exchange with other servers |
+//! | `sites` | milters and other programs of mail sites |
 //! | `reasons` | sentences for the reasons in answers |
 //!
 //! A server describes the whole interface at `GET /v1/openapi.json`.
@@ -23,18 +24,20 @@ mod explanation;
 mod history;
 mod peers;
 mod reason;
+mod sites;
 mod stats;
 mod subject;
 
 pub use administration::{
-    AccountEntry, AccountName, AccountPage, AccountPatch, AccountTrust, ClockAccepted, Done, NewAccount, Whitelist,
-    WhitelistEntry,
+    AccountEntry, AccountName, AccountPage, AccountPatch, AccountTrust, ClockAccepted, Done, NewAccount, SignInLink,
+    Whitelist, WhitelistEntry,
 };
 pub use answers::{Checked, CheckedSignature, Claimed, Counted, LearnAnswer, Problem, Verdict};
 pub use explanation::{Evidence, Explained, ExplainedSignature, GenerationClaims, GenerationRecipients};
 pub use history::{History, HistorySlot};
 pub use peers::{PeerName, PeerStatus, Peers, RefusedSegments};
 pub use reason::{Limit, Reason};
+pub use sites::{SITE_BYTES_MAX, SITE_FIELD, Site, SiteError, SiteProgram, SiteState, Sites};
 pub use stats::{Condition, Generation, Ready, Recovery, RequestCount, Ring, Stats, Store, Table, TrustPolicy};
 pub use subject::{
     FEATURES_MAX, LIST_BYTES_MAX, NamedSignature, Outline, SENDER_BYTES_MAX, SIGNATURES_MAX, SUBJECT_BYTES_MAX,

@@ -14,6 +14,7 @@
 //! | `listener` | TLS connections and the identity of their clients |
 //! | `local` | the state that links and the exporter share, and the accepted origins |
 //! | `peers` | the state of every peer, and its conditions |
+//! | `pausing` | peers that an operator has paused |
 //! | `export_task` | writes the logs for other servers, and handles a failing folder |
 
 mod answers;
@@ -23,12 +24,14 @@ mod forgetting;
 mod links;
 mod listener;
 mod local;
+mod pausing;
 mod peers;
 
 pub(crate) use answers::{OfferQuery, Stop};
 pub use links::FederationError;
 pub(crate) use links::Links;
 pub(crate) use listener::Listener;
+pub(crate) use pausing::{PAUSED_STATE, Paused};
 pub(crate) use peers::FORGOTTEN_STATES;
 
 use std::collections::BTreeMap;
@@ -61,6 +64,7 @@ pub(crate) struct Federation {
     shelf: RwLock<Option<Arc<Shelf>>>,
     identity: OnceLock<Identity>,
     peers: Mutex<Vec<PeerStatus>>,
+    pub(crate) paused: Paused,
     /// Number of log bytes sent to each server.
     sent: Mutex<BTreeMap<[u8; 32], u64>>,
     /// One permit for each waiting request.
@@ -75,6 +79,7 @@ impl Default for Federation {
             shelf: RwLock::default(),
             identity: OnceLock::new(),
             peers: Mutex::default(),
+            paused: Paused::default(),
             sent: Mutex::default(),
             waiting: Semaphore::new(WAITING_MAX),
             answers: Arc::new(Semaphore::new(ANSWERS_BYTES_MAX)),

@@ -21,6 +21,7 @@
 //! | `federation`, `node_key` | the exchange with other servers, and this server's identity key |
 //! | `accounts`, `policy` | the accounts and the trust policy in the file |
 //! | `last_claims` | the time of each account's last claim |
+//! | `sites` | milters and other programs of mail sites that made requests |
 //! | `health`, `watch`, `refusals` | the table of conditions, and the code that updates it |
 //! | `fatal` | ends the process after a fatal error |
 //! | `history`, `resources` | counters over time; memory and disk space |
@@ -61,6 +62,7 @@ pub mod rights;
 mod server;
 mod service;
 mod signals;
+mod sites;
 mod sources;
 mod tcp;
 mod ticker;

@@ -261,7 +261,10 @@ impl Server {
             started_with: config.clone(),
         };
         match server.start_exchange(config).and_then(|()| server.listen(config)) {
-            Ok(()) => Ok(server),
+            Ok(()) => {
+                server.dashboard_url().into_iter().for_each(|url| server.service.set_dashboard(url));
+                Ok(server)
+            }
             Err(error) => {
                 // Stop the listeners that have already started.
                 let _ = server.stop();
@@ -435,13 +438,15 @@ impl Server {
     /// [`LINK_MINUTES`]. Returns `None` if the dashboard is turned off or has no address.
     #[must_use]
     pub fn sign_in_link(&self) -> Option<String> {
+        self.service.sign_in_link(self.service.admin_token.hash()?)
+    }
+
+    /// Returns the dashboard's URL on this machine.
+    fn dashboard_url(&self) -> Option<String> {
         let DashboardSettings { enabled, listen } = &self.started_with.dashboard;
         let name = if listen.is_empty() { Interface::Http.name() } else { DASHBOARD };
         let at = self.listening.iter().filter(|_| *enabled).find(|listening| listening.protocol == name)?;
-        let base = reachable_base(at)?;
-        let Service { sessions, admin_token, .. } = &*self.service;
-        let link = sessions.create_link(admin_token.hash()?, self.service.uptime())?;
-        Some(format!("{base}/sign-in?link={link}"))
+        reachable_base(at)
     }
 
     /// Returns the result of the recovery at the start.

@@ -25,6 +25,7 @@ use crate::learning::Learning;
 use crate::limits::{Buckets, Rate};
 use crate::metrics::Metrics;
 use crate::refusal_counts::Refusals;
+use crate::sites::SeenSites;
 use crate::sources::Source;
 
 /// State shared by all listeners.
@@ -43,10 +44,12 @@ pub(crate) struct Service {
     pub(crate) learning: Learning,
     pub(crate) connections: Arc<Connections>,
     pub(crate) federation: Arc<Federation>,
+    pub(crate) sites: SeenSites,
     pub(crate) sessions: Sessions,
     pub(crate) live: Live,
     pub(crate) history: Recording,
     startup: OnceLock<(PathBuf, Config)>,
+    dashboard: OnceLock<String>,
     settings: RwLock<Arc<Settings>>,
     failure: Mutex<Option<Failure>>,
     started: Instant,
@@ -124,10 +127,12 @@ impl Service {
             learning: Learning::default(),
             connections: Arc::default(),
             federation: Arc::default(),
+            sites: SeenSites::default(),
             sessions: Sessions::default(),
             live: Live::default(),
             history: Recording::default(),
             startup: OnceLock::new(),
+            dashboard: OnceLock::new(),
             settings,
             failure: Mutex::new(None),
             started: Instant::now(),
@@ -147,6 +152,19 @@ impl Service {
     /// Returns the configuration at startup. Its settings may have changed since then.
     pub(crate) fn started_with(&self) -> Option<&Config> {
         self.startup.get().map(|(_, config)| config)
+    }
+
+    /// Sets the dashboard's URL on this machine. Only the first call has an effect.
+    pub(crate) fn set_dashboard(&self, url: String) {
+        let _ = self.dashboard.set(url);
+    }
+
+    /// Returns a URL that signs in to the dashboard once, with the rights of a token. Returns `None` if the dashboard is
+    /// turned off or has no address.
+    pub(crate) fn sign_in_link(&self, token: [u8; 32]) -> Option<String> {
+        let base = self.dashboard.get()?;
+        let link = self.sessions.create_link(token, self.uptime())?;
+        Some(format!("{base}/sign-in?link={link}"))
     }
 
     /// Returns the current settings. Listeners call this once per batch or connection.

@@ -150,6 +150,15 @@ pub struct ClockAccepted {
     pub system: u64,
 }
 
+/// A link that signs in to the dashboard once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignInLink {
+    /// The link, with an address of the server's own machine.
+    pub url: String,
+    /// Seconds after which the link no longer works.
+    pub seconds: u64,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -23,7 +23,7 @@ pub struct PeerStatus {
     /// Transport by which the peer's segments arrive: `https`, `nats`, or `none`.
     pub transport: String,
     /// `up_to_date`, `behind`, `silent`, `clock_differs`, `refused`, `unreachable`, `waiting` (for its first heads),
-    /// `not_asked`, `forgetting` (its data is being removed), or `forgotten`.
+    /// `not_asked`, `paused`, `forgetting` (its data is being removed), or `forgotten`.
     pub state: String,
     /// Start of the current state, in Unix seconds. For a silent peer, the time when its heads last changed.
     pub since: u64,

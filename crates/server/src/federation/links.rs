@@ -180,6 +180,7 @@ fn ask_peers(
         let source = peer.source(key.seed());
         let source = source.map_err(|source| FederationError::Url { name: peer.name.clone(), source })?;
         let Some(source) = source else { continue };
+        let source = local.service.federation.paused.pausable(*peer.key.as_bytes(), source);
         let (link, local) = (Arc::new(Link::new(&peer.name, &local.shelf)), Arc::clone(local));
         peer_links.push(PeerLink { link: Arc::clone(&link), transport: "https", key: Some(*peer.key.as_bytes()) });
         let vital = Vital::new(&local.service, format!("the link to {}", peer.name));

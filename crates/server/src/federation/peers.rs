@@ -10,6 +10,7 @@ use bruit_protocols::http::{PeerStatus, RefusedSegments};
 
 use super::links::PeerLink;
 use super::local::LocalServer;
+use super::pausing::PAUSED_STATE;
 use crate::config::PeerSettings;
 use crate::health::State;
 
@@ -64,13 +65,16 @@ impl Watch {
         status.bytes_refused = peer_link.map_or(0, |peer_link| peer_link.link.refused_bytes(&key));
         status.transport = peer_link.map_or("none", |peer_link| peer_link.transport).into();
         let forgotten = forgotten_state(local, &key);
-        // Nothing is expected of a forgotten server.
-        let state = if forgotten.is_some() { PeerState::NotAsked } else { view.state };
+        let is_paused = own.is_some() && local.service.federation.paused.has(&key);
+        // Nothing is expected of a forgotten or paused server.
+        let state = if forgotten.is_some() || is_paused { PeerState::NotAsked } else { view.state };
         let watched = self.watch(&status, &state, local);
         status.since = watched.since;
         let stuck = local.service.uptime().saturating_sub(watched.progressed);
         if let Some(forgotten) = forgotten {
             (status.state, status.reason, status.lag_segments) = (forgotten.into(), None, 0);
+        } else if is_paused {
+            (status.state, status.reason) = (PAUSED_STATE.into(), None);
         }
         PeerReport { status, state, stuck }
     }

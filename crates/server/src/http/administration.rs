@@ -2,8 +2,8 @@
 
 use axum::Router;
 use axum::extract::{Query, Request, State};
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -11,14 +11,15 @@ use bruit_engine::accounts::AccountChange;
 use bruit_engine::event::Event;
 use bruit_engine::whitelist::WhitelistChange;
 use bruit_protocols::http::{
-    AccountName, AccountPage, AccountPatch, ClockAccepted, Done, Explained, History, NewAccount, PeerName, Stats,
-    Whitelist, WhitelistEntry,
+    AccountName, AccountPage, AccountPatch, ClockAccepted, Done, Explained, History, NewAccount, PeerName, SignInLink,
+    Sites, Stats, Whitelist, WhitelistEntry,
 };
 use bruit_protocols::prometheus;
 use serde::Deserialize;
 
 use super::body::{Purpose, read_json, read_subject};
-use super::caller::{Caller, Right};
+use super::caller::{Caller, Right, shown_token};
+use super::dashboard::LINK_LIFETIME;
 use super::fault::{Fault, Reply};
 use super::note::Reason;
 use super::router::{Answer, source};
@@ -38,9 +39,13 @@ pub(super) fn routes(http: Http) -> Router<Http> {
         .route("/v1/history", get(get_history))
         .route("/v1/accounts", get(list_accounts).post(add_account).patch(update_account).delete(remove_account))
         .route("/v1/whitelist", get(list_whitelist).post(add_to_whitelist).delete(remove_from_whitelist))
+        .route("/v1/sites", get(list_sites))
+        .route("/v1/dashboard/link", post(create_link))
         .route("/v1/peers", get(federation::peers))
         .route("/v1/peers/forget", post(forget_peer))
         .route("/v1/peers/restore", post(restore_peer))
+        .route("/v1/peers/pause", post(pause_peer))
+        .route("/v1/peers/resume", post(resume_peer))
         .route("/v1/clock/accept", post(accept_clock))
         .route("/v1/federation/realm", get(federation::realm))
         .route("/metrics", get(get_metrics))
@@ -202,6 +207,23 @@ async fn change_whitelist(http: &Http, change: WhitelistChange) -> Answer<Done> 
     Ok(Reply(Disposition::Accepted, Done { changed }))
 }
 
+async fn list_sites(State(http): State<Http>, caller: Caller) -> Answer<Sites> {
+    caller.require(Right::Administer)?;
+    Ok(Reply(Disposition::Other, http.service.sites.list()))
+}
+
+/// Creates a link that signs in to the dashboard once. It has the rights of the caller's token; users of the Unix socket
+/// who may administer get those of the administrator's token.
+async fn create_link(State(http): State<Http>, caller: Caller, headers: HeaderMap) -> Answer<SignInLink> {
+    caller.require(Right::Administer)?;
+    let service = &http.service;
+    let token = shown_token(&headers)?.or_else(|| service.admin_token.hash());
+    let off = || Fault::conflict("the dashboard is turned off, or has no address");
+    let url = token.and_then(|token| service.sign_in_link(token)).ok_or_else(off);
+    audit(&caller.who(), "dashboard.link", "a link that signs in once", url.as_ref().err().map(Fault::detail));
+    Ok(Reply(Disposition::Accepted, SignInLink { url: url?, seconds: LINK_LIFETIME.as_secs() }))
+}
+
 async fn forget_peer(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
     caller.require(Right::Administer)?;
     let named: PeerName = read_json(&http, request).await?;
@@ -214,6 +236,20 @@ async fn restore_peer(State(http): State<Http>, caller: Caller, request: Request
     let named: PeerName = read_json(&http, request).await?;
     let answer = change_peer(&http, &named.peer, false).await;
     audited(&caller, "peer.restore", &named.peer, answer)
+}
+
+async fn pause_peer(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
+    caller.require(Right::Administer)?;
+    let named: PeerName = read_json(&http, request).await?;
+    let changed = federation::pausing(&http.service, &named.peer, true);
+    audited(&caller, "peer.pause", &named.peer, changed.map(|changed| Reply(Disposition::Accepted, Done { changed })))
+}
+
+async fn resume_peer(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
+    caller.require(Right::Administer)?;
+    let named: PeerName = read_json(&http, request).await?;
+    let changed = federation::pausing(&http.service, &named.peer, false);
+    audited(&caller, "peer.resume", &named.peer, changed.map(|changed| Reply(Disposition::Accepted, Done { changed })))
 }
 
 async fn change_peer(http: &Http, peer: &str, is_forgotten: bool) -> Answer<Done> {

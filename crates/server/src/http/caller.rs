@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::Version;
-use axum::http::header::{AUTHORIZATION, HeaderMap};
+use axum::http::header::{AUTHORIZATION, HeaderMap, USER_AGENT};
 use axum::http::request::Parts;
 use bruit_engine::trust::{Reporter, Standing};
 use bruit_filters::FingerprintKey;
-use bruit_protocols::http::{REPORTER_BYTES_MAX, REPORTER_FIELD};
+use bruit_protocols::http::{REPORTER_BYTES_MAX, REPORTER_FIELD, SITE_FIELD, SiteState};
 
 use super::Http;
 use super::fault::Fault;
@@ -24,6 +24,7 @@ use crate::audit::Actor;
 use crate::config::{Settings, Token, sha256};
 use crate::connections::{Class, Permit};
 use crate::service::{Limited, Service};
+use crate::sites::Sender;
 use crate::sources::Source;
 
 /// The group of all users of the Unix socket.
@@ -144,7 +145,9 @@ impl Caller {
                 if let (Some(note), Some(name)) = (&caller.note, &caller.name) {
                     note.set_account(name);
                 }
-                caller.take(Limited::Request, service).map(|()| caller)
+                caller.take(Limited::Request, service)?;
+                caller.describe_site(&parts.headers, service);
+                Ok(caller)
             }
             // Failed attempts to guess a token count towards the limit on requests.
             Err(fault) if service.admits(&source, Limited::Request, &settings, service.uptime()) => Err(fault),
@@ -199,6 +202,24 @@ impl Caller {
                 Err(Fault::malformed("Bruit-Reporter: expected one name of 1 to 256 bytes without control characters"))
             }
         }
+    }
+
+    /// Notes the program that a request describes, unless a stranger sent it.
+    fn describe_site(&self, headers: &HeaderMap, service: &Service) {
+        let field = headers.get(SITE_FIELD).and_then(|field| field.to_str().ok());
+        if let Some(state) = field.and_then(|field| field.parse().ok()) {
+            self.note_site(state, headers, service);
+        }
+    }
+
+    /// Notes a request of a mail site's program, unless a stranger sent it.
+    pub(super) fn note_site(&self, state: SiteState, headers: &HeaderMap, service: &Service) {
+        if self.is_stranger() {
+            return;
+        }
+        let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+        let sender = Sender { name: self.name(), address: self.source.address, agent };
+        service.sites.note(state, sender, service.now());
     }
 
     /// Returns the caller for the audit trail.
@@ -339,7 +360,7 @@ fn person_id(token: &str, name: &str, key: &FingerprintKey) -> u64 {
 }
 
 /// Returns the hash of the token in a request, if it has one.
-fn shown_token(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Fault> {
+pub(super) fn shown_token(headers: &HeaderMap) -> Result<Option<[u8; 32]>, Fault> {
     let Some(value) = headers.get(AUTHORIZATION) else { return Ok(None) };
     let (scheme, shown) = value.to_str().ok().and_then(|text| text.split_once(' ')).unwrap_or_default();
     if !scheme.eq_ignore_ascii_case("bearer") {

@@ -17,7 +17,7 @@
 //! | `format` | numbers, sizes, durations and times as text |
 //! | `sign_in` | signing in and out |
 //! | `chart`, `live` | charts of the history; updates while a page is open |
-//! | `overview`, `explain`, `evidence`, `books`, `reporters`, `whitelist`, `peers`, `settings` | the views |
+//! | `overview`, `explain`, `evidence`, `books`, `reporters`, `whitelist`, `peers`, `sites`, `settings` | the views |
 
 mod books;
 mod chart;
@@ -34,6 +34,7 @@ mod reporters;
 mod sessions;
 mod settings;
 mod sign_in;
+mod sites;
 mod viewer;
 mod whitelist;
 
@@ -58,6 +59,7 @@ pub(super) fn routes(http: Http) -> Router<Http> {
         .route("/reporters", get(reporters::show).post(reporters::change))
         .route("/whitelist", get(whitelist::show).post(whitelist::change))
         .route("/peers", get(peers::show).post(peers::change))
+        .route("/sites", get(sites::show))
         .route("/settings", get(settings::show))
         .route("/sign-in", get(sign_in::show).post(sign_in::sign_in))
         .route("/sign-out", post(sign_in::sign_out))

@@ -8,7 +8,7 @@ use bruit_engine::event::Event;
 use bruit_engine::time::Time;
 use bruit_federation::keys::PublicKey;
 use bruit_federation::shelf::Reader;
-use bruit_protocols::http::Peers;
+use bruit_protocols::http::{Peers, SiteProgram, SiteState};
 
 use super::Http;
 use super::caller::{Caller, Right};
@@ -39,6 +39,8 @@ pub(super) async fn offer(
 ) -> Result<Response, Fault> {
     let reader = require_replica(&caller)?;
     let Query(query) = query.map_err(Fault::malformed)?;
+    // Replicas do not describe themselves, but only they ask for offers here.
+    caller.note_site(SiteState::of(SiteProgram::Replica), &headers, &http.service);
     let mut offer = http.service.federation.offer(reader, &query, &headers, stop).await?;
     offer.extensions_mut().insert(LongPoll);
     Ok(offer)
@@ -65,6 +67,17 @@ pub(super) async fn peers(State(http): State<Http>, caller: Caller) -> Result<Re
     caller.require(Right::Monitor)?;
     let federation = &http.service.federation;
     Ok(Reply(Disposition::Other, Peers { key: federation.key(), peers: federation.peers() }))
+}
+
+/// Pauses the link to a peer, or resumes it. Returns true if that changes something.
+pub(super) fn pausing(service: &Service, peer: &str, is_paused: bool) -> Result<bool, Fault> {
+    let settings = service.settings();
+    let known = settings.peers.iter().find(|known| known.name == peer);
+    let known = known.ok_or_else(|| Fault::malformed("no such peer: expected a name in [[peers]]"))?;
+    if known.url.is_none() {
+        return Err(Fault::conflict("this server does not ask that peer: only peers with a URL can be paused"));
+    }
+    Ok(service.federation.paused.set(*known.key.as_bytes(), is_paused))
 }
 
 /// Returns the event that forgets a server, or accepts it again; `None` if that changes nothing. `peer` is a name in the

@@ -2,12 +2,15 @@
 
 use std::time::SystemTime;
 
+use bruit_engine::time::Time;
 use bruit_engine::{RingStatus, TableStatus};
+use bruit_protocols::http::{Site, SiteProgram, Sites};
 use bruit_protocols::prometheus::{Family, Labels};
 
 use crate::health::{Health, State};
 use crate::learning::LearningCounts;
 use crate::service::Service;
+use crate::sites::SILENT_SECONDS;
 
 /// Returns all metrics of the clearinghouse's current state.
 pub(super) fn of(service: &Service) -> Vec<Family> {
@@ -17,6 +20,7 @@ pub(super) fn of(service: &Service) -> Vec<Family> {
     families.extend(rings(&status.rings));
     families.extend(tables(&status.tables));
     families.extend(learning(&service.learning.counts()));
+    families.extend(sites(&service.sites.list(), service.now()));
     families.extend([
         Family::gauge("bruit_memory_bytes", "Memory of the books and tables.").with(status.bytes as f64),
         Family::gauge("bruit_memory_budget_bytes", "Memory budget of the books and tables.")
@@ -132,6 +136,26 @@ fn learning(counts: &LearningCounts) -> [Family; 2] {
             .with_all(messages.map(sample)),
         Family::counter("bruit_learnt_features_total", "Features of text learned from checks.")
             .with(counts.features as f64),
+    ]
+}
+
+/// Returns the metrics of the programs of mail sites.
+fn sites(list: &Sites, now: Time) -> [Family; 3] {
+    let of = |program: SiteProgram| list.sites.iter().filter(move |site| site.program == program);
+    let is_active = |site: &&Site| now.0.saturating_sub(site.last_seen) < SILENT_SECONDS;
+    let label = |program: SiteProgram| Labels::one("program", program.name());
+    let active = SiteProgram::ALL.map(|program| (label(program), of(program).filter(is_active).count() as f64));
+    let spooled = SiteProgram::ALL
+        .map(|program| (label(program), of(program).filter_map(|site| site.spooled).sum::<u64>() as f64));
+    [
+        Family::gauge("bruit_mail_sites", "Programs of mail sites seen in the last 10 minutes.").with_all(active),
+        Family::gauge(
+            "bruit_mail_sites_spooled_claims",
+            "Claims that wait in the spools of mail sites, as last reported.",
+        )
+        .with_all(spooled),
+        Family::counter("bruit_mail_sites_dropped_total", "Programs dropped from the full list of mail sites.")
+            .with(list.dropped as f64),
     ]
 }
 

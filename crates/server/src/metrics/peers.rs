@@ -4,7 +4,7 @@ use bruit_federation::coordinator::peer::PeerState;
 use bruit_protocols::http::PeerStatus;
 use bruit_protocols::prometheus::{Family, Labels};
 
-use crate::federation::FORGOTTEN_STATES;
+use crate::federation::{FORGOTTEN_STATES, PAUSED_STATE};
 
 /// Returns all metrics of the configured peers.
 pub(super) fn of(peers: &[PeerStatus]) -> Vec<Family> {
@@ -80,6 +80,7 @@ fn states(peers: &[PeerStatus]) -> Family {
         PeerState::NAMES
             .iter()
             .chain(&FORGOTTEN_STATES)
+            .chain(&[PAUSED_STATE])
             .map(|state| (label(peer).and("state", state), f64::from(peer.state == *state)))
     });
     Family::gauge(
@@ -107,7 +108,7 @@ mod tests {
         let peer = PeerStatus { name: "anna".into(), state: "behind".into(), ..PeerStatus::default() };
         let text = text(of(&[peer]));
         assert!(text.contains("bruit_peer_state{peer=\"anna\",state=\"behind\"} 1\n"), "{text}");
-        assert_eq!(text.matches("bruit_peer_state{").count(), PeerState::NAMES.len() + FORGOTTEN_STATES.len());
+        assert_eq!(text.matches("bruit_peer_state{").count(), PeerState::NAMES.len() + FORGOTTEN_STATES.len() + 1);
         assert!(text.contains("bruit_peer_up{peer=\"anna\"} 1\n"));
         assert!(!text.contains("agreed_timestamp"), "unknown values are omitted: {text}");
     }

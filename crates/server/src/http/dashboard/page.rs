@@ -44,18 +44,27 @@ pub(super) enum View {
     Reporters,
     Whitelist,
     Peers,
+    Sites,
     Settings,
 }
 
 impl View {
     /// All views, in the order of the navigation.
-    const ALL: [Self; 7] =
-        [Self::Overview, Self::Explain, Self::Books, Self::Reporters, Self::Whitelist, Self::Peers, Self::Settings];
+    const ALL: [Self; 8] = [
+        Self::Overview,
+        Self::Explain,
+        Self::Books,
+        Self::Reporters,
+        Self::Whitelist,
+        Self::Peers,
+        Self::Sites,
+        Self::Settings,
+    ];
 
-    /// Returns true for views with names of people and with the configuration, which a token with `monitor` cannot read
+    /// Returns true for views with names of people or tokens and with the configuration, which a token with `monitor` cannot read
     /// over the API either.
     const fn needs_administrator(self) -> bool {
-        matches!(self, Self::Reporters | Self::Whitelist | Self::Settings)
+        matches!(self, Self::Reporters | Self::Whitelist | Self::Sites | Self::Settings)
     }
 
     const fn title(self) -> &'static str {
@@ -66,6 +75,7 @@ impl View {
             Self::Reporters => "Reporters",
             Self::Whitelist => "Whitelist",
             Self::Peers => "Peers",
+            Self::Sites => "Mail sites",
             Self::Settings => "Settings",
         }
     }
@@ -78,6 +88,7 @@ impl View {
             Self::Reporters => "/reporters",
             Self::Whitelist => "/whitelist",
             Self::Peers => "/peers",
+            Self::Sites => "/sites",
             Self::Settings => "/settings",
         }
     }

@@ -16,9 +16,21 @@ use super::page::{self, View};
 use super::sign_in::media;
 use super::viewer::Viewer;
 use crate::audit::audit;
+use crate::federation::{FORGOTTEN_STATES, PAUSED_STATE};
 
 /// Number of peers in the drawing. The table lists all of them.
 const DRAWN_MAX: usize = 16;
+
+/// An example of a peer in the configuration file.
+const SECTION: &str = "\
+[federation]
+listen = \"0.0.0.0:8626\"
+
+[[peers]]
+name = \"bruit.example.net\"
+url = \"https://bruit.example.net:8626\"
+key = \"KEY OF THE OTHER SERVER\"
+relation = \"peer\"";
 
 /// Shows the peers.
 pub(super) async fn show(State(http): State<Http>, viewer: Viewer) -> Markup {
@@ -32,11 +44,7 @@ pub(super) async fn show(State(http): State<Http>, viewer: Viewer) -> Markup {
                 (table(&viewer, &peers))
             }
         }
-        section .card {
-            h2 { "This server" }
-            p { "Public key, for the configuration of other servers:" }
-            pre tabindex="0" { (key) }
-        }
+        (addition(&key))
     };
     page::view(&viewer, View::Peers, &content)
 }
@@ -47,10 +55,27 @@ fn none() -> Markup {
             h2 { "No other servers" }
             p {
                 "This server works alone. It can exchange reports with other operators' servers, or be a node of a \
-                cluster. Add a section " code { "[[peers]]" } " with the other server's key and URL to the configuration, \
-                set " code { "[federation] listen" } ", and restart. " code { "docs/operators/peers.md" } " and "
-                code { "docs/operators/cluster.md" } " describe the steps."
+                cluster of your own servers. Neither is needed to use it."
             }
+        }
+    }
+}
+
+/// Shows how to add a server. Peers are part of the configuration file, so a page cannot add one.
+fn addition(key: &str) -> Markup {
+    html! {
+        section .card {
+            h2 { "Add a server" }
+            p { "Each of the two servers needs the other's public key. The key of this server is:" }
+            pre tabindex="0" { (key) }
+            p {
+                "Add the other server to the configuration file of this one, and this one to that of the other server. \
+                Use " code { "relation = \"cluster\"" } " only for your own servers."
+            }
+            pre tabindex="0" { (SECTION) }
+            p { "Then check the file and restart:" }
+            pre tabindex="0" { "bruit serve --config /etc/bruit.toml --check-config\nsystemctl restart bruit" }
+            p .hint { code { "docs/operators/peers.md" } " and " code { "docs/operators/cluster.md" } " describe the steps." }
         }
     }
 }
@@ -80,7 +105,7 @@ fn drawing(peers: &[PeerStatus]) -> Markup {
 fn link_class(state: &str) -> &'static str {
     match state {
         "up_to_date" => "good",
-        "behind" | "not_asked" | "forgotten" | "forgetting" => "soft",
+        "behind" | "not_asked" | "paused" | "forgotten" | "forgetting" => "soft",
         _ => "bad",
     }
 }
@@ -118,7 +143,7 @@ fn row(viewer: &Viewer, peer: &PeerStatus) -> Markup {
             th scope="row" {
                 span .break { (peer.name) }
                 div .soft { (if peer.relation == "cluster" { "own node" } else { "other operator" }) ", by " (peer.transport) }
-                @if viewer.can_administer { div .actions { (action(viewer, peer)) } }
+                @if viewer.can_administer { div .actions { (actions(viewer, peer)) } }
             }
             td {
                 (capitalised(&peer.state.replace('_', " ")))
@@ -136,13 +161,30 @@ fn row(viewer: &Viewer, peer: &PeerStatus) -> Markup {
     }
 }
 
-fn action(viewer: &Viewer, peer: &PeerStatus) -> Markup {
-    let is_forgotten = peer.state == "forgotten" || peer.state == "forgetting";
-    let (action, text, class) =
-        if is_forgotten { ("restore", "Accept again", "quiet") } else { ("forget", "Forget", "danger") };
+/// Shows the buttons of a peer.
+fn actions(viewer: &Viewer, peer: &PeerStatus) -> Markup {
+    if FORGOTTEN_STATES.contains(&&*peer.state) {
+        return button(viewer, peer, ("restore", "Accept again", "quiet"), None);
+    }
     let warning = format!("Forget {}? Everything that was learned from it is removed.", peer.name);
     html! {
-        form method="post" action=(View::Peers.path()) data-confirm=[(!is_forgotten).then_some(warning)] {
+        @if peer.state == PAUSED_STATE {
+            (button(viewer, peer, ("resume", "Resume", "quiet"), None))
+        } @else if peer.transport == "https" {
+            (button(viewer, peer, ("pause", "Pause", "quiet"), None))
+        }
+        (button(viewer, peer, ("forget", "Forget", "danger"), Some(warning)))
+    }
+}
+
+fn button(
+    viewer: &Viewer,
+    peer: &PeerStatus,
+    (action, text, class): (&str, &str, &str),
+    warning: Option<String>,
+) -> Markup {
+    html! {
+        form method="post" action=(View::Peers.path()) data-confirm=[warning] {
             (page::form_token(viewer))
             input type="hidden" name="peer" value=(peer.name);
             input type="hidden" name="action" value=(action);
@@ -151,26 +193,30 @@ fn action(viewer: &Viewer, peer: &PeerStatus) -> Markup {
     }
 }
 
-/// Forgets a peer, or accepts it again.
+/// Pauses, resumes or forgets a peer, or accepts it again.
 pub(super) async fn change(State(http): State<Http>, viewer: Viewer, request: Request) -> Result<Redirect, Failure> {
     let (parts, body) = request.into_parts();
     let (bytes, _permits) = collect(body, SMALL_BYTES_MAX, &http.bodies).await?;
     let form = Form::read(media(&parts.headers), &bytes)?;
     viewer.check_change(&form)?;
     let peer = form.text("peer");
-    let (action, is_forgotten) = match form.text("action") {
-        "forget" => ("peer.forget", true),
-        "restore" => ("peer.restore", false),
-        _ => return Err(Fault::malformed("unknown action: expected forget or restore").into()),
-    };
-    let result = match federation::forgetting(&http.service, peer, is_forgotten) {
-        Ok(Some(event)) => claims::submit_one(&http, event).await,
-        Ok(None) => Ok(false),
-        Err(fault) => Err(fault),
+    let (action, result) = match form.text("action") {
+        "forget" => ("peer.forget", forget(&http, peer, true).await),
+        "restore" => ("peer.restore", forget(&http, peer, false).await),
+        "pause" => ("peer.pause", federation::pausing(&http.service, peer, true)),
+        "resume" => ("peer.resume", federation::pausing(&http.service, peer, false)),
+        _ => return Err(Fault::malformed("unknown action: expected forget, restore, pause or resume").into()),
     };
     audit(&viewer.caller.who(), action, peer, result.as_ref().err().map(Fault::detail));
     result?;
     Ok(Redirect::to(View::Peers.path()))
+}
+
+async fn forget(http: &Http, peer: &str, is_forgotten: bool) -> Result<bool, Fault> {
+    match federation::forgetting(&http.service, peer, is_forgotten)? {
+        Some(event) => claims::submit_one(http, event).await,
+        None => Ok(false),
+    }
 }
 
 #[cfg(test)]
