@@ -21,8 +21,16 @@ const NOBODY: u32 = 65_534;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// All paths that require administrator access.
-const ADMINISTRATIVE: [&str; 7] =
-    ["/v1/federation/realm", "/v1/stats", "/v1/peers", "/v1/accounts", "/v1/whitelist", "/metrics", "/v1/clock/accept"];
+const ADMINISTRATIVE: [&str; 8] = [
+    "/v1/federation/realm",
+    "/v1/stats",
+    "/v1/peers",
+    "/v1/sites",
+    "/v1/accounts",
+    "/v1/whitelist",
+    "/metrics",
+    "/v1/clock/accept",
+];
 
 /// A process that is terminated on drop.
 struct Running(Child);

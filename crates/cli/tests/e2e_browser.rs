@@ -4,12 +4,22 @@
 mod common;
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use common::browser::{Browser, keep};
-use common::dashboard::printed_link;
-use common::{Folder, PyzorHome, Server, bruit, testdata, until};
+use common::dashboard::{Visitor, printed_link, pyzor_checks_on_disk};
+use common::{FakeClock, Folder, PyzorHome, Server, bruit, testdata, until};
 
-const VIEWS: [&str; 7] = ["/", "/explain", "/books", "/reporters", "/whitelist", "/peers", "/settings"];
+const VIEWS: [&str; 8] = ["/", "/explain", "/books", "/reporters", "/whitelist", "/peers", "/sites", "/settings"];
+
+/// The time within which numbers follow traffic.
+const LIVE: Duration = Duration::from_secs(2);
+
+/// Number of attempts to see numbers in time. One is enough, because this machine may be busy with other tests.
+const TRIES: u64 = 10;
+
+/// A name that runs a script where names are not escaped.
+const HOSTILE: &str = "a\"><img/src=x/onerror=\"document.title='hit'\"><script>document.title='hit'</script>";
 
 /// A message with enough text to be listed.
 const SPAM: &str = "razor/text.eml";
@@ -70,6 +80,8 @@ fn a_link_signs_in_numbers_move_and_a_revoked_message_is_unknown() {
     until("the numbers move", || {
         browser.text("[data-live=pyzor-spam]") == "1" && browser.text("[data-live=claims]") == "2"
     });
+    let delays: Vec<Duration> = (2..2 + TRIES).map(|count| delay(&browser, &home, &message, count)).collect();
+    assert!(delays.iter().any(|delay| *delay < LIVE), "{delays:?}");
     browser.open(&format!("{}/explain", server.url()));
     browser.type_into("#file", spam.to_str().unwrap());
     browser.click("main form button");
@@ -97,6 +109,101 @@ fn pages_work_without_scripts() {
     browser.enable_scripts(true);
     until("the sender is listed", || browser.text("tbody").contains("news.example.org"));
     assert!(browser.text("tbody").contains("Remove"));
+    assert_eq!(browser.log(), [""; 0]);
+}
+
+#[test]
+fn an_account_is_disabled_and_the_history_is_there_after_a_kill() {
+    const KEY: &str = "0123456789abcdef0123456789abcdef01234567";
+    let folder = Folder::new();
+    let clock = FakeClock::new(&folder);
+    let mut server = Server::start_by(&clock, &folder);
+    let browser = Browser::start();
+    sign_in(&browser, &server, &server.token());
+    browser.open(&format!("{}/reporters", server.url()));
+    browser.type_into("#new-name", "alice");
+    browser.type_into("#new-secret", KEY);
+    browser.click("form[autocomplete] button");
+    until("the account is there", || browser.text("tbody").contains("alice"));
+    let owner = PyzorHome::of(&server, "alice", KEY);
+    owner.run(&["ping"], b"", 0);
+    browser.click("button[aria-label='Disable alice']");
+    until("the account is disabled", || browser.text("tbody").contains("disabled"));
+    owner.run(&["ping"], b"", 1);
+
+    PyzorHome::new(&server).check(&fs::read(testdata(SPAM)).unwrap(), false);
+    let day = |server: &Server| {
+        browser.open(&format!("{}/?range=day", server.url()));
+        browser.text("main").contains("Unknown: 1") && !browser.text("svg.chart").is_empty()
+    };
+    until("the check is in the chart", || day(&server));
+    // A minute is written when it has ended.
+    clock.set(120);
+    until("the minute is on disk", || pyzor_checks_on_disk(&server) == 1);
+    // A page that is open when the server is killed complains that its stream is lost.
+    browser.open("about:blank");
+    assert_eq!(browser.log(), [""; 0]);
+    server.kill();
+    let server = server.restart();
+    sign_in(&browser, &server, &server.token());
+    assert!(day(&server), "{}", browser.text("main"));
+    assert_eq!(browser.log(), [""; 0]);
+}
+
+#[test]
+fn names_of_others_run_no_script_and_no_page_frames_the_dashboard() {
+    let folder = Folder::new();
+    let token = "a-token-with-a-hostile-name";
+    let more = format!("[[http.tokens]]\nname = '''{HOSTILE}'''\ntoken = \"{token}\"\nadmin = true\n");
+    let server = Server::start(&folder, &more);
+    let mut visitor = Visitor::signed_in(&server, token);
+    let account = [("action", "save"), ("protocol", "razor"), ("name", HOSTILE), ("secret", "correct horse battery")];
+    let added = visitor.change("/reporters", &[&account[..], &[("group", HOSTILE)]].concat());
+    assert_eq!(added.status, 303, "{}", added.text);
+    let mut program = Visitor::new(&server);
+    program.fields.push(("authorization", format!("Bearer {token}")));
+    program.fields.push(("bruit-site", "watch".to_owned()));
+    program.fields.push(("user-agent", "bruit/<img/src=x/onerror=alert(1)>".to_owned()));
+    assert_eq!(program.get("/v1/health").status, 204);
+
+    let browser = Browser::start();
+    sign_in(&browser, &server, token);
+    let assert_harmless = |page: &str| {
+        let is_hit = browser.run("return document.title.includes('hit') || document.images.length > 0");
+        assert_eq!(is_hit, false, "{page}");
+    };
+    for view in VIEWS {
+        browser.open(&format!("{}{view}", server.url()));
+        assert_harmless(view);
+    }
+    folder.write("mail", format!("From: {HOSTILE}\nSubject: {HOSTILE}\n\n<p hidden>{HOSTILE}</p>{HOSTILE}\n"));
+    browser.open(&format!("{}/explain", server.url()));
+    browser.type_into("#file", folder.path("mail").to_str().unwrap());
+    browser.click("main form button");
+    browser.until_text("Every signature of the message");
+    assert_harmless("an explanation");
+    assert_eq!(browser.log(), [""; 0]);
+
+    let frame = format!("<title>elsewhere</title><iframe src='{}/sign-in'></iframe>", server.url());
+    browser.open(&format!("data:text/html,{frame}"));
+    let is_refusal = |line: &String| line.contains("frame-ancestors") || line.contains("X-Frame-Options");
+    until("the browser refuses the frame", || browser.log().iter().any(is_refusal));
+}
+
+/// Signs in with a token.
+fn sign_in(browser: &Browser, server: &Server, token: &str) {
+    browser.open(&format!("{}/sign-in", server.url()));
+    browser.type_into("#token", token);
+    browser.click("main button");
+    browser.until_text("Requests by protocol");
+}
+
+/// Sends a check, which is the `count`th that finds spam, and returns the time until the page shows it.
+fn delay(browser: &Browser, home: &PyzorHome<'_>, message: &[u8], count: u64) -> Duration {
+    home.check(message, true);
+    let sent = Instant::now();
+    until("the number moves", || browser.text("[data-live=pyzor-spam]") == count.to_string());
+    sent.elapsed()
 }
 
 /// Sends reports and checks over two protocols.
@@ -105,6 +212,10 @@ fn traffic(server: &Server) {
     let message = fs::read(testdata(SPAM)).unwrap();
     home.run(&["report"], &message, 0);
     (0..5).for_each(|_| home.check(&message, true));
+    // A program of a mail site.
+    let folder = Folder::new();
+    let sent = bruit(&["spool", "send", "--server", &server.url(), folder.path("").to_str().unwrap()]);
+    assert!(sent.status.success(), "{sent:?}");
     let check = bruit(&["check", "--server", &server.url(), testdata("razor/html.eml").to_str().unwrap()]);
     assert_eq!(check.status.code(), Some(1), "{check:?}");
 }

@@ -3,18 +3,27 @@
 mod common;
 
 use std::fs;
+use std::time::{Duration, Instant};
 
-use common::dashboard::{Visitor, printed_link};
-use common::{Folder, PyzorHome, Server, bruit, testdata};
+use common::dashboard::{Visitor, api, printed_link, pyzor_checks_on_disk};
+use common::milter::Milter;
+use common::{FakeClock, Folder, PyzorHome, Server, administer, bruit, refused, testdata};
 use nix::sys::signal::Signal;
 
-const VIEWS: [&str; 7] = ["/", "/explain", "/books", "/reporters", "/whitelist", "/peers", "/settings"];
+const VIEWS: [&str; 8] = ["/", "/explain", "/books", "/reporters", "/whitelist", "/peers", "/sites", "/settings"];
 
 /// A message with enough text to be listed.
 const SPAM: &str = "razor/text.eml";
 
-/// Views that show names of people or the configuration.
-const PRIVATE_VIEWS: [&str; 3] = ["/reporters", "/whitelist", "/settings"];
+/// Views that show names of people or tokens, or the configuration.
+const PRIVATE_VIEWS: [&str; 4] = ["/reporters", "/whitelist", "/sites", "/settings"];
+
+/// A peer that cannot be reached.
+const PEER: &str = "[[peers]]\nname = \"bruit.example.net\"\nurl = \"https://127.0.0.1:1\"\nrelation = \"peer\"\n\
+    key = \"3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c\"\n";
+
+/// A signature that nobody has reported.
+const SIGNATURE: &str = "9f11ff1a25d09f11ff1a25d09f11ff1a25d09f11";
 
 /// A token that grants reading, but not administration.
 const READER: &str = "[[http.tokens]]\nname = \"help <b>desk</b>\"\ntoken = \"a-token-for-the-help-desk\"\nmonitor = true\n\
@@ -81,11 +90,14 @@ fn a_session_ends_with_its_token() {
     let folder = Folder::new();
     let server = Server::start(&folder, "");
     let visitor = Visitor::signed_in(&server, &server.token());
+    // A page that is open when the token is replaced must not stay live.
+    let live = visitor.follow("/live");
     let before = server.token();
     fs::remove_file(server.data().join("admin.token")).unwrap();
     server.signal(Signal::SIGHUP);
     common::until("the token is replaced", || server.data().join("admin.token").exists() && server.token() != before);
     common::until("the session has ended", || visitor.get("/").status == 303);
+    common::until("the live page has ended", || live.is_finished());
 }
 
 #[test]
@@ -128,6 +140,88 @@ fn forged_requests_change_nothing() {
     assert_eq!(visitor.get("/v1/stats").status, 403);
     assert_eq!(visitor.post("/whitelist", &pairs(&good)).status, 303, "the good form works");
     assert!(other.get("/whitelist").text.contains("evil.example"));
+}
+
+/// Returns a valid form for every path that changes something, without the form token.
+fn changes() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
+    let form =
+        |fields: &[(&'static str, &str)]| fields.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    let subject = format!("{{\"signatures\":[{{\"scheme\":\"pyzor\",\"value\":\"{SIGNATURE}\"}}]}}");
+    let account =
+        [("action", "save"), ("protocol", "razor"), ("name", "mallory"), ("secret", "correct horse battery staple")];
+    vec![
+        ("/explain/claim", form(&[("claim", "report"), ("id", "1"), ("subject", &subject)])),
+        ("/reporters", form(&account)),
+        ("/whitelist", form(&[("action", "add"), ("sender", "evil.example")])),
+        ("/peers", form(&[("action", "pause"), ("peer", "bruit.example.net")])),
+    ]
+}
+
+/// Asserts that none of [`changes`] happened, or that all of them did.
+fn assert_changed(server: &Server, expected: bool) {
+    let mut visitor = Visitor::signed_in(server, &server.token());
+    assert_eq!(visitor.get("/reporters").text.contains("mallory"), expected);
+    assert_eq!(visitor.get("/whitelist").text.contains("evil.example"), expected);
+    let paused = || visitor.get("/peers").text.contains("Paused");
+    if expected {
+        common::until("the peer is paused", paused);
+    } else {
+        assert!(!paused());
+    }
+    let page = visitor.change("/explain", &[("signature", &format!("pyzor:{SIGNATURE}"))]).text;
+    assert_eq!(page.contains("verdict spam"), expected, "{page}");
+}
+
+#[test]
+fn no_change_is_made_without_the_rights_the_origin_and_the_form_of_an_open_session() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &format!("{READER}{PEER}"));
+    let mut visitor = Visitor::signed_in(&server, &server.token());
+    let mut reader = Visitor::signed_in(&server, "a-token-for-the-help-desk");
+    let mut left = Visitor::signed_in(&server, &server.token());
+    let (token, readers, ended) =
+        (visitor.get("/").form_token(), reader.get("/").form_token(), left.get("/").form_token());
+    let cookie = left.cookie().unwrap().to_owned();
+    assert_eq!(left.post("/sign-out", &[("form_token", &ended)]).status, 303);
+    left.set_cookie(&cookie);
+    for (path, fields) in changes() {
+        let with = |token: &str| {
+            let fields = fields.iter().map(|(name, value)| (*name, value.clone()));
+            fields.chain([("form_token", token.to_owned())]).collect::<Vec<_>>()
+        };
+        fn pairs<'a>(fields: &'a [(&'a str, String)]) -> Vec<(&'a str, &'a str)> {
+            fields.iter().map(|(name, value)| (*name, value.as_str())).collect()
+        }
+        let good = with(&token);
+        for origin in [None, Some("null"), Some("http://evil.example"), Some("http://127.0.0.1:1")] {
+            assert_eq!(visitor.post_from(origin, path, &pairs(&good)).status, 403, "{path}: {origin:?}");
+        }
+        visitor.fields = vec![("host", "evil.example".to_owned())];
+        assert_eq!(visitor.post(path, &pairs(&good)).status, 421, "{path}");
+        visitor.fields = vec![("sec-fetch-site", "cross-site".to_owned())];
+        assert_eq!(visitor.post(path, &pairs(&good)).status, 403, "{path}");
+        visitor.fields.clear();
+        assert_eq!(visitor.post(&format!("{path}?token=x"), &pairs(&good)).status, 400, "{path}");
+        for wrong in [&fields, &with(""), &with(&readers)] {
+            assert_eq!(
+                visitor.post(path, &pairs(wrong)).status,
+                403,
+                "{path}: the form of nobody or of another session"
+            );
+        }
+        assert_eq!(reader.post(path, &pairs(&with(&readers))).status, 403, "{path}: read-only");
+        assert_eq!(Visitor::new(&server).post(path, &pairs(&good)).status, 401, "{path}: no session");
+        assert_eq!(left.post(path, &pairs(&with(&ended))).status, 401, "{path}: replayed after signing out");
+    }
+    assert_changed(&server, false);
+    for (path, fields) in changes() {
+        let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let page = visitor.change(path, &fields);
+        assert!(matches!(page.status, 200 | 303), "{path}: {}", page.text);
+    }
+    assert_changed(&server, true);
+    assert_eq!(visitor.change("/peers", &[("action", "resume"), ("peer", "bruit.example.net")]).status, 303);
+    common::until("the peer is resumed", || !visitor.get("/peers").text.contains("Paused"));
 }
 
 #[test]
@@ -176,7 +270,19 @@ fn text_from_outside_is_never_markup() {
         [("action", "save"), ("protocol", "razor"), ("name", name), ("secret", "correct horse battery staple")];
     let added = visitor.change("/reporters", &account);
     assert_eq!(added.status, 303, "{}", added.text);
+    let group = [("action", "save"), ("protocol", "razor"), ("name", name), ("group", MARKUP), ("standing", "own")];
+    let grouped = visitor.change("/reporters", &group);
+    // A program of a mail site chooses its User-Agent, and has the name of its token.
+    let mut program = Visitor::new(&server);
+    program.fields.push(("authorization", "Bearer a-token-with-a-name".to_owned()));
+    program.fields.push(("bruit-site", "milter; spooled=1".to_owned()));
+    program.fields.push(("user-agent", "bruit/<img/src=x/onerror=alert(1)>".to_owned()));
+    assert_eq!(program.get("/v1/health").status, 204);
+    let sites = visitor.get("/sites").text;
+    assert!(sites.contains("version &lt;img/src=x") && sites.contains("&lt;img src=x onerror=alert(1)&gt;"), "{sites}");
+    visitor.change("/whitelist", &[("action", "add"), ("sender", MARKUP)]);
     let mut pages: Vec<String> = VIEWS.iter().map(|view| visitor.get(view).text).collect();
+    pages.push(grouped.text);
     pages.push(visitor.get(added.header("location")).text);
     pages.push(visitor.change("/explain", &[("signature", MARKUP)]).text);
     let message = format!("From: {MARKUP}@example.org\nSubject: {MARKUP}\n\n<p hidden>{MARKUP}</p>{MARKUP}\n");
@@ -211,6 +317,9 @@ fn a_message_is_explained_revoked_and_then_unknown_to_pyzor() {
     let fields = [("claim", "revoke"), ("id", id.as_str()), ("subject", subject.as_str())];
     let revoked = visitor.change("/explain/claim", &fields).text;
     assert!(revoked.contains("Revoked.") && revoked.contains("verdict ham"), "{revoked}");
+    let counts = api(&server, "/v1/stats")["requests"].as_array().unwrap().clone();
+    let accepted = counts.iter().find(|one| one["protocol"] == "http" && one["answered"] == "accepted").unwrap();
+    assert_eq!(accepted["count"], 2, "the report and the revocation");
     home.check(&spam, false);
     let again = visitor.change("/explain/claim", &fields).text;
     assert!(again.contains("It counts once."), "{again}");
@@ -254,7 +363,8 @@ fn the_dashboard_can_be_turned_off_or_moved() {
 #[test]
 fn the_history_outlives_sigkill() {
     let folder = Folder::new();
-    let mut server = Server::start(&folder, "");
+    let clock = FakeClock::new(&folder);
+    let mut server = Server::start_by(&clock, &folder);
     let home = PyzorHome::new(&server);
     home.check(b"From: a@b.example\n\nGenuine watches at wholesale prices\n", false);
     let unknown = |server: &Server| {
@@ -265,20 +375,129 @@ fn the_history_outlives_sigkill() {
         of_pyzor.map(|count| count["count"].as_u64().unwrap()).sum::<u64>()
     };
     common::until("the check is in the history", || unknown(&server) == 1);
-    // The file is written when a minute has ended, and at the end.
-    assert!(server.terminate().success());
+    // The file is written when a minute has ended, so the clock is set two minutes ahead.
+    clock.set(120);
+    common::until("the minute is on disk", || pyzor_checks_on_disk(&server) == 1);
+    server.kill();
     let mut server = server.restart();
     assert_eq!(unknown(&server), 1);
-    server.kill();
+    assert!(server.terminate().success());
     let server = server.restart();
     assert_eq!(unknown(&server), 1);
 }
 
+#[test]
+fn the_response_time_does_not_contain_the_time_for_which_replicas_wait() {
+    const WAIT_SECONDS: u64 = 4;
+    let folder = Folder::new();
+    let server = Server::start(&folder, "");
+    let mut replica = Visitor::new(&server);
+    replica.fields.push(("authorization", format!("Bearer {}", server.token())));
+    let offer = replica.get("/v1/federation/offer");
+    assert_eq!(offer.status, 200, "{}", offer.text);
+    let begun = Instant::now();
+    let mut tag = offer.header("etag").trim_matches('"').to_owned();
+    // The offer may change until the server has nothing more to announce.
+    while begun.elapsed() < Duration::from_secs(WAIT_SECONDS) {
+        let next = replica.get(&format!("/v1/federation/offer?seen={tag}&wait={WAIT_SECONDS}"));
+        tag = next.header("etag").trim_matches('"').to_owned();
+    }
+    let slowest = || {
+        api(&server, "/v1/history?span=day")["slots"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|slot| slot["p99_micros"].as_u64())
+            .max()
+    };
+    common::until("requests are in the history", || slowest().is_some());
+    assert!(slowest().unwrap() < WAIT_SECONDS * 1_000_000, "{:?}", slowest());
+}
+
+#[test]
+fn mail_sites_are_listed_and_strangers_are_not() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, "");
+    let visitor = Visitor::signed_in(&server, &server.token());
+    assert!(visitor.get("/sites").text.contains("No mail site was seen since the server started"));
+    let mut stranger = Visitor::new(&server);
+    stranger.fields = vec![("bruit-site", "milter".to_owned()), ("x-forwarded-for", "192.0.2.7".to_owned())];
+    assert_eq!(stranger.get("/v1/health").status, 204);
+    stranger.fields = vec![("bruit-site", "<b>".to_owned())];
+    assert_eq!(stranger.get("/v1/health").status, 204, "a malformed field is ignored");
+    assert_eq!(api(&server, "/v1/sites"), serde_json::json!({"sites": [], "dropped": 0}));
+
+    let milter = Milter::start(&server.url(), "");
+    milter.field(&["you@test.example"], b"From: a@b.example\nSubject: x\n\nGenuine watches at wholesale prices\n");
+    let maildir = folder.path("Maildir");
+    ["cur", "new", "tmp"].iter().for_each(|part| fs::create_dir_all(maildir.join(part)).unwrap());
+    let (spool, state) = (folder.path("spool"), folder.path("state"));
+    let paths = [&spool, &state, &maildir].map(|path| path.to_str().unwrap());
+    let watch = ["watch", "--once", "--server", &server.url(), "--spool", paths[0], "--state", paths[1], paths[2]];
+    assert!(bruit(&watch).status.success());
+    let replica = folder.path("replica");
+    administer(
+        &server,
+        &["replica", "--from", &server.url(), "--data", replica.to_str().unwrap(), "--capacity", "100k", "--once"],
+    );
+
+    let list = api(&server, "/v1/sites");
+    let mut programs: Vec<_> =
+        list["sites"].as_array().unwrap().iter().map(|site| site["program"].as_str().unwrap()).collect();
+    programs.sort_unstable();
+    assert_eq!(programs, ["milter", "replica", "watch"]);
+    let of = |program: &str| list["sites"].as_array().unwrap().iter().find(|site| site["program"] == program).unwrap();
+    assert_eq!((&of("milter")["unchecked"], &of("watch")["spooled"]), (&0.into(), &0.into()));
+    assert_eq!(
+        (&of("milter")["version"], &of("milter")["address"]),
+        (&env!("CARGO_PKG_VERSION").into(), &"127.0.0.1".into())
+    );
+    let page = visitor.get("/sites").text;
+    for text in ["Milter", "Watcher of Maildirs", "Replica", "no token, own network"] {
+        assert!(page.contains(text), "{text}: {page}");
+    }
+    let metrics = common::wire::metrics(&server);
+    assert!(metrics.contains("bruit_mail_sites{program=\"milter\"} 1"), "{metrics}");
+}
+
+#[test]
+fn the_program_prints_links_for_administrators() {
+    let folder = Folder::new();
+    let socket = folder.path("http.sock");
+    let more = format!(
+        "{READER}[http]\nlisten = \"127.0.0.1:0\"\nsocket = {{ path = {socket:?} }}\n[dashboard]\nlisten = \"127.0.0.1:0\"\n"
+    );
+    let server = Server::start(&folder, &more);
+    let base = format!("http://{}", server.address("dashboard"));
+    let by_token = administer(&server, &["dashboard", "link"]);
+    let by_socket = bruit(&["dashboard", "link", "--socket", socket.to_str().unwrap()]);
+    assert!(by_socket.status.success(), "{by_socket:?}");
+    for printed in [by_token, String::from_utf8(by_socket.stdout).unwrap()] {
+        let secret =
+            printed.trim().strip_prefix(&format!("{base}/sign-in?link=")).unwrap_or_else(|| panic!("{printed}"));
+        let mut visitor = Visitor::at(base.clone());
+        assert_eq!(visitor.post("/sign-in", &[("link", secret)]).status, 303);
+        assert!(visitor.get("/").text.contains("Administrator"));
+        assert_eq!(Visitor::at(base.clone()).post("/sign-in", &[("link", secret)]).status, 403, "a link works once");
+    }
+    assert!(server.said().contains("dashboard.link"), "links are in the audit trail: {}", server.said());
+    folder.write("token", "a-token-for-the-help-desk");
+    let token = folder.path("token");
+    let line = refused(&["dashboard", "link", "--server", &server.url(), "--token-file", token.to_str().unwrap()]);
+    assert!(line.contains("an administrator's token"), "{line}");
+    let line = refused(&["dashboard", "link", "--socket", folder.path("none").to_str().unwrap()]);
+    assert!(line.contains("No such file"), "{line}");
+    drop(server);
+
+    let off = Folder::new();
+    let server = Server::start(&off, "[dashboard]\nenabled = false\n");
+    off.write("token", server.token());
+    let token = off.path("token");
+    let line = refused(&["dashboard", "link", "--server", &server.url(), "--token-file", token.to_str().unwrap()]);
+    assert!(line.contains("turned off"), "{line}");
+}
+
 /// Returns the history of the last day.
 fn history(server: &Server) -> serde_json::Value {
-    let mut visitor = Visitor::new(server);
-    visitor.fields.push(("authorization", format!("Bearer {}", server.token())));
-    let page = visitor.get("/v1/history?span=day");
-    assert_eq!(page.status, 200, "{}", page.text);
-    serde_json::from_str(&page.text).unwrap()
+    api(server, "/v1/history?span=day")
 }

@@ -1,9 +1,12 @@
 //! Requests to the dashboard as a browser sends them, without a browser.
 
-use std::io::Read as _;
+use std::fs;
+use std::io::{self, Read as _};
+use std::thread::{self, JoinHandle};
 
-use ureq::Agent;
-use ureq::http::Request;
+use serde_json::Value;
+use ureq::http::{Request, Response};
+use ureq::{Agent, Body};
 
 use super::Server;
 
@@ -71,6 +74,14 @@ impl Visitor {
         self.send(self.request("GET", path), "")
     }
 
+    /// Opens a stream, and reads it to its end on another thread.
+    pub(crate) fn follow(&self, path: &str) -> JoinHandle<()> {
+        let response = ask(self.request("GET", path), "");
+        assert_eq!(response.status().as_u16(), 200, "{path}");
+        let mut body = response.into_body().into_reader();
+        thread::spawn(move || drop(io::copy(&mut body, &mut io::sink())))
+    }
+
     /// Sends a form from a page of the server, and keeps the cookie of the response.
     pub(crate) fn post(&mut self, path: &str, fields: &[(&str, &str)]) -> Page {
         let origin = self.base.clone();
@@ -109,14 +120,27 @@ impl Visitor {
     }
 
     fn send(&self, request: ureq::http::request::Builder, body: &str) -> Page {
-        let config = Agent::config_builder().http_status_as_error(false).max_redirects(0);
-        let agent: Agent = config.max_redirects_will_error(false).build().into();
-        let response = agent.run(request.body(body.to_owned()).unwrap()).unwrap();
+        let response = ask(request, body);
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let mut text = String::new();
         let _ = response.into_body().into_reader().take(PAGE_BYTES_MAX).read_to_string(&mut text);
         Page { status, text, headers }
     }
+}
+
+fn ask(request: ureq::http::request::Builder, body: &str) -> Response<Body> {
+    let config = Agent::config_builder().http_status_as_error(false).max_redirects(0);
+    let agent: Agent = config.max_redirects_will_error(false).build().into();
+    agent.run(request.body(body.to_owned()).unwrap()).unwrap()
+}
+
+/// Returns what an administrator's program reads from the API.
+pub(crate) fn api(server: &Server, path: &str) -> Value {
+    let mut visitor = Visitor::new(server);
+    visitor.fields.push(("authorization", format!("Bearer {}", server.token())));
+    let page = visitor.get(path);
+    assert_eq!(page.status, 200, "{path}: {}", page.text);
+    serde_json::from_str(&page.text).unwrap()
 }
 
 /// Encodes the value of a field.
@@ -129,4 +153,18 @@ pub(crate) fn printed_link(server: &Server) -> String {
     let line = server.greeting.lines().find(|line| line.contains("/sign-in?link="));
     let line = line.unwrap_or_else(|| panic!("no link: {}", server.said()));
     line.trim().strip_prefix(&server.url()).unwrap().to_owned()
+}
+
+/// Returns the number of Pyzor checks with any verdict in the minutes of `history.bruit`, whose bytes
+/// `docs/design/history-file.md` specifies.
+pub(crate) fn pyzor_checks_on_disk(server: &Server) -> u64 {
+    const SLOT_BYTES: usize = 1_024;
+    const MINUTES: usize = 1_440;
+    const RESULTS: usize = 12;
+    // After the start, three gauges, and the results of Razor and DCC, come those of Pyzor, the verdicts first.
+    const VERDICTS: std::ops::Range<usize> = 4 + 2 * RESULTS..4 + 2 * RESULTS + 4;
+    let bytes = fs::read(server.data().join("history.bruit")).unwrap_or_default();
+    let minutes = bytes.chunks_exact(SLOT_BYTES).skip(1).take(MINUTES);
+    let counts = minutes.flat_map(|slot| slot.chunks_exact(8).skip(VERDICTS.start).take(VERDICTS.len()));
+    counts.map(|count| u64::from_le_bytes(count.try_into().unwrap())).sum()
 }
