@@ -59,6 +59,7 @@ enum Group {
     Engine,
     Store,
     Server,
+    Dashboard,
     Milter,
     Signatures,
     Merge,
@@ -71,7 +72,7 @@ enum Group {
 
 type Bench = fn(&mut Report) -> io::Result<()>;
 
-const GROUPS: [(Group, Bench); 19] = [
+const GROUPS: [(Group, Bench); 20] = [
     (Group::Membership, membership::speed),
     (Group::Counts, counts::speed),
     (Group::Ring, ring::check),
@@ -82,6 +83,7 @@ const GROUPS: [(Group, Bench); 19] = [
     (Group::Engine, engine::figures),
     (Group::Store, store::figures),
     (Group::Server, server::figures),
+    (Group::Dashboard, server::dashboard::figures),
     (Group::Milter, milter::figures),
     (Group::Merge, merge::speed),
     (Group::Space, membership::space),

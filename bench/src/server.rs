@@ -6,6 +6,7 @@
 //! the answers.
 
 pub(crate) mod cluster;
+pub(crate) mod dashboard;
 mod datagrams;
 pub(crate) mod echo;
 mod footprint;
