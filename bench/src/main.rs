@@ -49,6 +49,7 @@ struct Arguments {
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Group {
     Membership,
+    Single,
     Space,
     Counts,
     Accuracy,
@@ -72,8 +73,9 @@ enum Group {
 
 type Bench = fn(&mut Report) -> io::Result<()>;
 
-const GROUPS: [(Group, Bench); 20] = [
+const GROUPS: [(Group, Bench); 21] = [
     (Group::Membership, membership::speed),
+    (Group::Single, membership::single_checks),
     (Group::Counts, counts::speed),
     (Group::Ring, ring::check),
     (Group::Owners, owners::figures),

@@ -22,11 +22,7 @@ const OPERATIONS: usize = 1_000_000;
 const PEER_KEYS: usize = FILTER_BYTES * 8 / 10;
 
 pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
-    let plan = MembershipPlan::new(Layout::OneLine, PEER_KEYS as u64, Goal::Rate(0.01)).expect("a valid size");
-    let mut filter = OneLineFilter::new(FILTER_BYTES / 64, plan.hashes, plan.fingerprint_bits, KeyId(0)).unwrap();
-    for start in (0..PEER_KEYS).step_by(OPERATIONS) {
-        filter.insert_batch(&keys(start as u64, OPERATIONS));
-    }
+    let mut filter = filled(FILTER_BYTES, PEER_KEYS);
     let mut buffer = Buffer::new(FILTER_BYTES);
     // Half of the keys are present. They are in random order, so that branches cannot be predicted.
     let asked: Vec<Fingerprint> = (0..OPERATIONS as u64).map(|i| mixed_key(i, PEER_KEYS as u64)).collect();
@@ -46,6 +42,16 @@ pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
         Target::None,
     ))?;
     peers(report, &mut buffer, &asked)
+}
+
+/// Returns a filter of `bytes` bytes with keys 0 to `stored`.
+fn filled(bytes: usize, stored: usize) -> OneLineFilter {
+    let plan = MembershipPlan::new(Layout::OneLine, stored as u64, Goal::Rate(0.01)).expect("a valid size");
+    let mut filter = OneLineFilter::new(bytes / 64, plan.hashes, plan.fingerprint_bits, KeyId(0)).unwrap();
+    for start in (0..stored).step_by(OPERATIONS) {
+        filter.insert_batch(&keys(start as u64, OPERATIONS.min(stored - start)));
+    }
+    filter
 }
 
 fn mixed_key(i: u64, stored: u64) -> Fingerprint {
@@ -97,6 +103,45 @@ fn peer<F>(
     let add = || hashes.iter().filter(|&&hash| insert(&mut filter, hash)).count();
     let inserts = compare(OPERATIONS, || buffer.change_lines(asked), add);
     report.add(figure(&format!("peer: {name} inserts / line read-modify-writes"), inserts, Target::None))
+}
+
+/// Measures single checks of our filter relative to published crates. All of them get the same 64-bit hashes, of which
+/// half are stored.
+pub(crate) fn single_checks(report: &mut Report) -> io::Result<()> {
+    single_checks_in(report, FILTER_BYTES, "192 MiB")?;
+    single_checks_in(report, 256 << 10, "256 KiB")
+}
+
+fn single_checks_in(report: &mut Report, bytes: usize, size: &str) -> io::Result<()> {
+    let stored = bytes * 8 / 10;
+    let asked: Vec<u64> = (0..OPERATIONS as u64).map(|i| mixed_key(i, stored as u64).high()).collect();
+    let filter = filled(bytes, stored);
+    let ours = || asked.iter().filter(|&&hash| filter.contains(&Fingerprint::narrow(hash))).count();
+    let mut add = |peer: &str, pair: Pair, target| {
+        report.add(figure(&format!("single checks by hash in {size} / those of {peer}"), pair, target))
+    };
+
+    let hashes = || (0..stored as u64).map(|i| key(i).high());
+    let mut blocks = SplitBlockFilter::new(10, stored);
+    hashes().for_each(|hash| _ = blocks.insert_hash(hash));
+    let theirs = || asked.iter().filter(|&&hash| blocks.contains_hash(hash)).count();
+    add("sbbf-rs-safe", compare(OPERATIONS, theirs, ours), Target::AtLeast(1.0))?;
+
+    let mut classical = BloomFilter::with_num_bits(bytes * 8).expected_items(stored);
+    hashes().for_each(|hash| _ = classical.insert_hash(hash));
+    let theirs = || asked.iter().filter(|&&hash| classical.contains_hash(hash)).count();
+    add("fastbloom", compare(OPERATIONS, theirs, ours), Target::None)?;
+
+    // A large filter of this kind has a tenth of the keys, because building it is slow.
+    let keys: Vec<u64> = hashes().take(stored.min(PEER_KEYS / 10)).collect();
+    let fuse = BinaryFuse8::try_from(keys.as_slice()).expect("distinct keys");
+    let theirs = || asked.iter().filter(|hash| fuse.contains(hash)).count();
+    add("xorf BinaryFuse8", compare(OPERATIONS, theirs, ours), Target::None)?;
+
+    let keys: Vec<Fingerprint> = asked.iter().map(|&hash| Fingerprint::narrow(hash)).collect();
+    let mut found = vec![false; OPERATIONS];
+    let batched = compare(OPERATIONS, ours, || filter.contains_batch(&keys, &mut found));
+    report.add(figure(&format!("batched checks in {size} / single checks by hash"), batched, Target::None))
 }
 
 /// Measures the bits per key of a filter sized for a rate, divided by log2(1/f), where f is the measured rate.

@@ -6,7 +6,7 @@ use super::pattern::{HALF_BITS, ONE_LINE_HASHES_MAX, line_of, split};
 use super::{MembershipFilter, count_ones, or_words};
 use crate::hash::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN};
 use crate::kernels::Path;
-use crate::kernels::membership::{self, Shape};
+use crate::kernels::membership::{self, Shape, SingleCheck};
 use crate::lines::{LINE_BITS, LINE_WORDS, LINES_MAX, Line, Lines};
 use crate::mismatch::ensure_equal;
 use crate::sizing::{MembershipPlan, half_line_rate};
@@ -42,6 +42,7 @@ pub struct OneLineFilter {
     /// The kernels for this processor. They are chosen once, because detecting the processor's features would make
     /// every check a fifth slower.
     path: Path,
+    single_check: SingleCheck,
 }
 
 impl OneLineFilter {
@@ -55,7 +56,9 @@ impl OneLineFilter {
         CreateError::check("the number of hash functions k", hashes.into(), 1..=ONE_LINE_HASHES_MAX.into())?;
         CreateError::check("the number of fingerprint bits", fingerprint_bits.into(), bits)?;
         let shape = Shape::new(hashes, fingerprint_bits);
-        Ok(Self { lines: Lines::new(lines)?, shape, fingerprint_bits, key_id, path: Path::best() })
+        let path = Path::best();
+        let single_check = SingleCheck::new(path, hashes);
+        Ok(Self { lines: Lines::new(lines)?, shape, fingerprint_bits, key_id, path, single_check })
     }
 
     /// Creates an empty filter of the planned size.
@@ -139,7 +142,7 @@ impl MembershipFilter for OneLineFilter {
 
     #[inline]
     fn contains(&self, key: &Fingerprint) -> bool {
-        membership::contains_one(self.path, self.shape, &self.lines, key)
+        self.single_check.contains(self.shape, &self.lines, key)
     }
 
     fn insert_batch(&mut self, keys: &[Fingerprint]) {

@@ -1,9 +1,25 @@
 //! Check and insert of the one-line layout: dispatch, and the portable form that defines the result.
 
+use std::fmt;
+
 use super::{Path, by_line};
 use crate::Fingerprint;
 use crate::bloom::pattern::{lead_mask, line_of, mask};
 use crate::lines::Line;
+
+/// Calls `$function::<K>` with k as a constant, so that loops over positions are unrolled.
+macro_rules! with_constant_k {
+    ($k:expr, $function:ident($($argument:expr),*)) => {
+        with_constant_k!(@ $k, $function($($argument),*), 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)
+    };
+    (@ $k:expr, $function:ident $arguments:tt, $($constant:literal)*) => {
+        match $k {
+            $($constant => $function::<$constant> $arguments,)*
+            k => unreachable!("a one-line filter has 1 to 16 positions, not {k}"),
+        }
+    };
+}
+pub(super) use with_constant_k;
 
 /// The parameters of a filter that a kernel needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,15 +60,47 @@ pub(crate) fn contains(path: Path, shape: Shape, lines: &[Line], keys: &[Fingerp
     }
 }
 
-/// Returns true if the filter contains `key`. Faster than a batch of one key.
-#[expect(unsafe_code, reason = "calls code that needs AVX2")]
-#[inline]
-pub(crate) fn contains_one(path: Path, shape: Shape, lines: &[Line], key: &Fingerprint) -> bool {
-    match path {
-        Path::Portable => contains_one_portable(shape, lines, key),
-        // SAFETY: the path proves that the processor has AVX2.
-        #[cfg(target_arch = "x86_64")]
-        Path::Avx2(_) => unsafe { super::avx2::membership::contains_one(shape, lines, key) },
+/// The test of a single key: the function for one k and one processor. It is chosen when a filter is created, because
+/// choosing it in every check would take longer than the test itself.
+#[derive(Clone, Copy)]
+pub(crate) struct SingleCheck(TestLine);
+
+/// Returns true if all positions that derive from the leading bits of a fingerprint are set in the line.
+pub(super) type TestLine = unsafe fn(&Line, u64) -> bool;
+
+impl PartialEq for SingleCheck {
+    /// The parameters of a filter determine its test. Addresses of functions say nothing: equal functions may differ in
+    /// them.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for SingleCheck {}
+
+impl fmt::Debug for SingleCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SingleCheck")
+    }
+}
+
+impl SingleCheck {
+    pub(crate) fn new(path: Path, k: u32) -> Self {
+        match path {
+            Path::Portable => Self(portable_test(k)),
+            #[cfg(target_arch = "x86_64")]
+            Path::Avx2(_) => Self(super::avx2::membership::test_line(k)),
+        }
+    }
+
+    /// Returns true if the filter contains `key`. Faster than a batch of one key.
+    #[expect(unsafe_code, reason = "calls code that may need AVX2")]
+    #[inline]
+    pub(crate) fn contains(self, shape: Shape, lines: &[Line], key: &Fingerprint) -> bool {
+        let lead = shape.lead(key);
+        let line = &lines[line_of(lead, lines.len())];
+        // SAFETY: a function that needs AVX2 is chosen only by the path that proves that the processor has it.
+        unsafe { (self.0)(line, lead) }
     }
 }
 
@@ -69,18 +117,20 @@ pub(crate) fn insert(path: Path, shape: Shape, lines: &mut [Line], keys: &[Finge
 
 fn contains_portable(shape: Shape, lines: &[Line], keys: &[Fingerprint], found: &mut [bool]) {
     let work = |lines: &mut &[Line], i: usize, key: &Fingerprint, place: u32| {
-        found[i] = line_contains(&lines[place as usize], shape, key);
+        found[i] = test_line(&lines[place as usize], shape.lead(key), shape.k);
     };
     by_line(lines, keys, |lines, key| shape.locate(lines, key), work);
 }
 
-#[inline(never)]
-fn contains_one_portable(shape: Shape, lines: &[Line], key: &Fingerprint) -> bool {
-    line_contains(&lines[shape.locate(lines, key) as usize], shape, key)
+fn portable_test(k: u32) -> TestLine {
+    fn test<const K: u32>() -> TestLine {
+        |line, lead| test_line(line, lead, K)
+    }
+    with_constant_k!(k, test())
 }
 
-fn line_contains(line: &Line, shape: Shape, key: &Fingerprint) -> bool {
-    line.0.iter().zip(mask(shape.lead(key), shape.k)).all(|(word, mask)| word & mask == mask)
+fn test_line(line: &Line, lead: u64, k: u32) -> bool {
+    line.0.iter().zip(mask(lead, k)).all(|(word, mask)| word & mask == mask)
 }
 
 fn insert_portable(shape: Shape, lines: &mut [Line], keys: &[Fingerprint]) {
@@ -122,7 +172,8 @@ mod tests {
                 });
                 assert_eq!(found[0], found[1], "k = {k}");
                 for (path, lines) in &by_path {
-                    let one_by_one = absent.iter().map(|key| contains_one(*path, shape, lines, key));
+                    let check = SingleCheck::new(*path, k);
+                    let one_by_one = absent.iter().map(|key| check.contains(shape, lines, key));
                     assert!(one_by_one.eq(found[0].iter().copied()), "k = {k}");
                 }
             }

@@ -12,31 +12,20 @@ use super::{Halves, bytes, load, store};
 use crate::Fingerprint;
 use crate::bloom::pattern::{DISPLACEMENTS, position_words, split};
 use crate::kernels::by_line;
-use crate::kernels::membership::Shape;
+use crate::kernels::membership::{Shape, TestLine, with_constant_k};
 use crate::lines::Line;
-
-/// Calls `$function::<K>` with k as a constant, so that loops over positions are unrolled.
-macro_rules! with_constant_k {
-    ($k:expr, $function:ident($($argument:expr),*)) => {
-        with_constant_k!(@ $k, $function($($argument),*), 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16)
-    };
-    (@ $k:expr, $function:ident $arguments:tt, $($constant:literal)*) => {
-        match $k {
-            $($constant => $function::<$constant> $arguments,)*
-            k => unreachable!("a one-line filter has 1 to 16 positions, not {k}"),
-        }
-    };
-}
 
 #[target_feature(enable = "avx2")]
 pub(crate) fn contains(shape: Shape, lines: &[Line], keys: &[Fingerprint], found: &mut [bool]) {
     with_constant_k!(shape.k, contains_k(shape, lines, keys, found));
 }
 
-/// Returns true if the filter contains `key`.
-#[target_feature(enable = "avx2")]
-pub(crate) fn contains_one(shape: Shape, lines: &[Line], key: &Fingerprint) -> bool {
-    with_constant_k!(shape.k, contains_one_k(shape, lines, key))
+/// Returns the test of one line for k positions.
+pub(crate) fn test_line(k: u32) -> TestLine {
+    const fn test<const K: u32>() -> TestLine {
+        test_line_k::<K>
+    }
+    with_constant_k!(k, test())
 }
 
 #[target_feature(enable = "avx2")]
@@ -53,12 +42,10 @@ fn contains_k<const K: u32>(shape: Shape, lines: &[Line], keys: &[Fingerprint], 
     by_line(lines, keys, |lines, key| shape.locate(lines, key), work);
 }
 
-#[inline]
 #[target_feature(enable = "avx2")]
-fn contains_one_k<const K: u32>(shape: Shape, lines: &[Line], key: &Fingerprint) -> bool {
+fn test_line_k<const K: u32>(line: &Line, lead: u64) -> bool {
     let pattern = Pattern::<K>::new();
-    let line = load(&lines[shape.locate(lines, key) as usize]);
-    pattern.all_set(line, pattern.positions(shape.lead(key)))
+    pattern.all_set(load(line), pattern.positions(lead))
 }
 
 #[target_feature(enable = "avx2")]
