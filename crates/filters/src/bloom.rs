@@ -7,17 +7,13 @@
 //! - [`OneLineFilter`]: all positions of a key lie in one 64-byte line. It needs about 3 % more bits at a
 //!   false-positive rate of 1 %, and about 8 % more at 0.1 %. It is several times faster once the filter is larger than
 //!   the cache.
-//!
-//! [`SpamPair`] combines two filters so that keys can be revoked.
 
 mod classical;
 mod one_line;
-mod pair;
 pub(crate) mod pattern;
 
 pub use classical::ClassicalFilter;
 pub use one_line::OneLineFilter;
-pub use pair::{LookupOrder, SpamPair};
 pub use pattern::ONE_LINE_HASHES_MAX;
 
 use crate::Mismatch;

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use bruit_filters::bloom::{ClassicalFilter, LookupOrder, MembershipFilter, OneLineFilter, SpamPair};
+use bruit_filters::bloom::{ClassicalFilter, MembershipFilter, OneLineFilter};
 use bruit_filters::counting::{CountingFilter, Extension, OneLineCounts};
 use bruit_filters::hash::FingerprintHash;
 use bruit_filters::ring::{CountsRing, Generations, MembershipRing, StagedRing, StagedScratch};
@@ -61,26 +61,6 @@ proptest! {
         assert_membership(&OneLineFilter::new(lines, k, bits, KEY_ID).unwrap(), &ours, &theirs);
         let hash = FingerprintHash::new(lines as u64 * 100 + 1, k, bits, KEY_ID).unwrap();
         assert_membership(&ClassicalFilter::new(hash).unwrap(), &ours, &theirs);
-    }
-
-    #[test]
-    fn a_pair_answers_the_same_in_either_order(
-        reported in fingerprints(100), revoked in fingerprints(100), asked in fingerprints(400),
-    ) {
-        let empty = OneLineFilter::new(50, 6, 64, KEY_ID).unwrap();
-        let mut asked = asked;
-        asked.extend(reported.iter().chain(&revoked));
-        let answers = [LookupOrder::SpamFirst, LookupOrder::RevokedFirst].map(|order| {
-            let mut pair = SpamPair::new(empty.clone(), empty.clone(), order);
-            reported.iter().for_each(|key| pair.report(key));
-            revoked.iter().for_each(|key| pair.revoke(key));
-            let mut found = vec![true; asked.len()];
-            pair.is_spam_batch(&asked, &mut found);
-            assert!(asked.iter().zip(&found).all(|(key, &found)| pair.is_spam(key) == found));
-            assert!(revoked.iter().all(|key| !pair.is_spam(key)), "a revoked key is not spam");
-            found
-        });
-        prop_assert_eq!(&answers[0], &answers[1]);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! | How are maps stored? | [`map`] |
 //! | How often was a key seen, if bits can only be set? | [`space_code::MultiResolutionFilter`] |
 //! | Which bits changed since the last summary was sent? | [`summary`] |
+//! | How can a key be revoked, although it cannot be removed? | [`pair::SpamPair`] |
 //! | How small can counters be? | [`compact::CompactCounters`] |
 //! | What do other hash families cost? | [`hash`] |
 //!
@@ -18,6 +19,7 @@ pub mod compact;
 pub mod hash;
 mod kernels;
 pub mod map;
+pub mod pair;
 pub mod ribbon;
 pub mod space_code;
 pub mod summary;

@@ -1,8 +1,8 @@
 //! Pairs of a spam filter and a revocation filter. They allow keys to be revoked, although keys cannot be removed from
 //! a filter.
 
-use super::MembershipFilter;
-use crate::Mismatch;
+use bruit_filters::Mismatch;
+use bruit_filters::bloom::MembershipFilter;
 
 /// Number of keys in a batch that are checked at a time. Their answers fit on the stack.
 const BATCH: usize = 256;
@@ -25,8 +25,9 @@ pub enum LookupOrder {
 /// generation instead.
 ///
 /// ```
-/// use bruit_filters::bloom::{LookupOrder, OneLineFilter, SpamPair};
 /// use bruit_filters::FingerprintKey;
+/// use bruit_filters::bloom::OneLineFilter;
+/// use bruit_structures::pair::{LookupOrder, SpamPair};
 ///
 /// let key = FingerprintKey::new([1; 16]);
 /// let empty = OneLineFilter::new(100, 6, 40, key.id()).unwrap();
