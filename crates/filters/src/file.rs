@@ -36,10 +36,8 @@ pub use codec::{FilterFile, Label, decode, encode, read_header};
 pub(crate) use codec::{Source, header_of, restore_spill, spill_bytes, with_history, write_front};
 pub use error::{FileError, Part};
 pub use estimate::Estimates;
-pub use header::{
-    DELTA_MAGIC, FILTER_MAGIC, FilterKind, HASHES_MAX, HEADER_BYTES, Header, KEY_BYTES, VERSION, VERSION_PLAIN,
-};
-pub(crate) use header::{FieldReader, FieldWriter, read_fields, write_fields};
+pub use header::{DELTA_MAGIC, FILTER_MAGIC, FilterKind, HASHES_MAX, HEADER_BYTES, Header, KEY_BYTES, VERSION};
+pub(crate) use header::{FieldReader, FieldWriter, VERSION_PLAIN, read_fields, write_fields};
 pub use history::{
     HISTORY_ENTRY_BYTES, HISTORY_FRAME_BYTES, History, HistoryError, ORIGINS_MAX, Origin, Reached, STEP_BYTES, Step,
 };

@@ -8,8 +8,10 @@ pub(crate) mod keyed;
 #[cfg(test)]
 mod offsets;
 
-pub use keyed::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN, FingerprintHash};
-pub(crate) use keyed::{MULTIPLIER_A, MULTIPLIER_B, finalise, leading_bits, mix, reduce};
+pub use keyed::FingerprintHash;
+pub(crate) use keyed::{
+    FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN, MULTIPLIER_A, MULTIPLIER_B, finalise, leading_bits, mix, reduce,
+};
 #[cfg(test)]
 pub(crate) use offsets::Offsets;
 

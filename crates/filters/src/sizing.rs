@@ -43,17 +43,15 @@ mod refined;
 pub(crate) mod ring;
 
 pub use bloom::{
-    HASHES_MAX, SIGNATURE_BITS, Table1Row, best_hashes, classical_cells_for_rate, classical_rate,
-    classical_rate_exponential, compression_rate, lowest_rate, optimal_hashes, table_1,
+    HASHES_MAX, Table1Row, best_hashes, classical_cells_for_rate, classical_rate, classical_rate_exponential,
+    compression_rate, lowest_rate, optimal_hashes, table_1,
 };
 pub use counting::{bulk_rate, counting_line_rate, counting_lines_for_rate, ln_bulk_rate, ln_cell_probability};
 pub use error::SizingError;
 pub use fingerprint_bits::fingerprint_bits;
-pub use one_line::{
-    LINE_BITS, LINE_BYTES, LineSize, half_line_rate, one_line_best_hashes, one_line_for_rate, one_line_rate,
-};
+pub use one_line::{LINE_BYTES, LineSize, half_line_rate, one_line_best_hashes, one_line_for_rate, one_line_rate};
 pub use owners::{OWNER_LOAD, false_votes, owner_table_bytes};
-pub use plan::{BYTES_MAX, CELL_BITS, COUNTING_BITS_PER_KEY, CountingPlan, Goal, Layout, MembershipPlan};
+pub use plan::{BYTES_MAX, CELL_BITS, CountingPlan, Goal, Layout, MembershipPlan};
 pub use refined::{Counts, Estimate, Order, intuitive_error, refined_error};
 pub use ring::{
     RING_GENERATIONS, RingRate, counts_ring_lines_for_rate, counts_ring_rate, ring_lines_for_rate, ring_rate,

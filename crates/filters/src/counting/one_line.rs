@@ -108,8 +108,7 @@ impl OneLineCounts {
     }
 
     /// Returns the number of lines.
-    #[must_use]
-    pub fn line_count(&self) -> usize {
+    pub(crate) fn line_count(&self) -> usize {
         self.lines.len()
     }
 

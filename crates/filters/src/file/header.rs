@@ -15,10 +15,10 @@ use crate::mismatch::ensure_equal;
 use crate::{KeyId, Mismatch};
 
 /// The latest version. It is used for files with a history and deltas with a step. All other files and deltas are
-/// written as [`VERSION_PLAIN`].
+/// written as version 1.
 pub const VERSION: u16 = 2;
 /// The version of files without a history and deltas without a step.
-pub const VERSION_PLAIN: u16 = 1;
+pub(crate) const VERSION_PLAIN: u16 = 1;
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 64;
 /// Bytes of a key section.

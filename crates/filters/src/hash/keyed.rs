@@ -9,9 +9,9 @@ use crate::mismatch::ensure_equal;
 use crate::{CreateError, Fingerprint, KeyId, Mismatch};
 
 /// Minimum number of fingerprint bits that a filter uses.
-pub const FINGERPRINT_BITS_MIN: u32 = 32;
+pub(crate) const FINGERPRINT_BITS_MIN: u32 = 32;
 /// Maximum number of fingerprint bits that a filter uses.
-pub const FINGERPRINT_BITS_MAX: u32 = 64;
+pub(crate) const FINGERPRINT_BITS_MAX: u32 = 64;
 
 /// Returns the leading bits of `fingerprint` at the top of a word whose other bits are zero. All positions derive from
 /// this word.

@@ -103,13 +103,10 @@ impl OwnerTable {
         Self::with_lines(bytes as usize / LINE_BYTES)
     }
 
-    /// Returns the memory in bytes of a table with capacity for `features` features.
-    ///
-    /// # Panics
-    /// Panics if the size exceeds a PiB.
+    /// Returns the memory in bytes of a table with capacity for `features` features, or `u64::MAX` if it exceeds a PiB.
     #[must_use]
     pub fn bytes_for(features: u64) -> u64 {
-        owner_table_bytes(1, features.max(1), OWNER_LOAD).expect("the table must be smaller than a PiB")
+        owner_table_bytes(1, features.max(1), OWNER_LOAD).unwrap_or(u64::MAX)
     }
 
     /// Creates an empty table of at most `bytes` bytes, but at least two lines.

@@ -9,7 +9,7 @@ use super::error::{SizingError, ensure_keys, ensure_rate};
 use super::plan::CELLS_MAX;
 
 /// Size in bits of a signature that is stored without a filter. It is a SHA-1 digest, as in Razor.
-pub const SIGNATURE_BITS: u32 = 160;
+const SIGNATURE_BITS: u32 = 160;
 
 /// Maximum number of positions per key in a plan of the classical layout. In a half-full filter, 64 positions have a
 /// rate of 2^-64. Lower rates are impossible, because the 64 bits of a fingerprint would no longer distinguish keys.

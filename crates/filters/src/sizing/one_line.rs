@@ -19,7 +19,7 @@ use crate::bloom::pattern::{HALF_BITS, split};
 use crate::lines;
 
 /// Bits of a line.
-pub const LINE_BITS: u32 = lines::LINE_BITS as u32;
+pub(crate) const LINE_BITS: u32 = lines::LINE_BITS as u32;
 /// Bytes of a line.
 pub const LINE_BYTES: u64 = lines::LINE_BYTES as u64;
 

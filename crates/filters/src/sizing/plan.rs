@@ -14,7 +14,7 @@ pub const BYTES_MAX: u64 = 1 << 50;
 /// Bits of a cell in a [`CountingPlan`].
 pub const CELL_BITS: u32 = 4;
 /// Usual memory of the one-line counting layout per key: 32 bits, which is eight cells.
-pub const COUNTING_BITS_PER_KEY: u64 = 32;
+const COUNTING_BITS_PER_KEY: u64 = 32;
 
 /// Maximum number of cells: 2^53, up to which an `f64` represents every whole number exactly.
 pub(super) const CELLS_MAX: u64 = BYTES_MAX * 8;
@@ -188,7 +188,7 @@ impl CountingPlan {
         classical_counting(keys, goal, cell_bits)
     }
 
-    /// Computes a filter of the one-line layout with the usual [`COUNTING_BITS_PER_KEY`].
+    /// Computes a filter of the one-line layout with the usual 32 bits per key.
     ///
     /// # Errors
     /// [`SizingError`] if there are no keys, or if the filter exceeds a PiB.
