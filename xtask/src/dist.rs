@@ -78,7 +78,7 @@ impl Release {
             Some(out) => std::path::absolute(out)?,
             None => command::target_directory()?.join("dist"),
         };
-        for folder in [&source, &out, &work.join("roots"), &work.join("debian")] {
+        for folder in [&source, &out, &work.join("roots"), &work.join("debian"), &work.join("image")] {
             if folder.exists() {
                 fs::remove_dir_all(folder).with_context(|| format!("failed to empty {}", folder.display()))?;
             }

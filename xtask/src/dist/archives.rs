@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -47,9 +48,16 @@ fn make_archive(release: &Release) -> Result<()> {
         copy(&release.source.join(licence), &folder.join(licence))?;
     }
     let archive = release.out.join(format!("{}.tar.gz", release.name()));
-    let mut tar = release.program(&roots, "tar", &["--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
-    tar.args(["--mode=u+rw,go+r,go-w", "--format=ustar", "--use-compress-program=gzip -9n"]);
-    run(tar.arg(format!("--mtime=@{}", release.time)).arg("-cf").arg(archive).arg(release.name()))
+    run(tar(release, &roots, &archive).args(["--use-compress-program=gzip -9n", &release.name()]))
+}
+
+/// Returns a command that packs files of `folder`, with the same bytes for the same contents: independent of times, of
+/// the user, of the umask and of the order in the folder.
+fn tar(release: &Release, folder: &Path, archive: &Path) -> Command {
+    let mut tar = release.program(folder, "tar", &["--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
+    tar.args(["--mode=a+rX,u+w,go-w", "--format=ustar"]).arg(format!("--mtime=@{}", release.time));
+    tar.arg("-cf").arg(archive);
+    tar
 }
 
 /// Makes the Debian packages of `version` in `out`.
@@ -94,9 +102,9 @@ fn make_image(release: &Release) -> Result<()> {
     let program = release.root_of("bruit").join("usr/bin/bruit");
     let configuration = release.source.join("packaging/oci/bruit.toml");
     let copies: [(&Path, &str, &[&str]); 3] = [
-        (&program, "/bruit", &[]),
-        (&configuration, "/etc/bruit/bruit.toml", &[]),
-        (&data, "/data", &["--chown", USER]),
+        (&program, "/bruit", &["--chmod", "755"]),
+        (&configuration, "/etc/bruit/bruit.toml", &["--chmod", "644"]),
+        (&data, "/data", &["--chmod", "755", "--chown", USER]),
     ];
     for (from, to, options) in copies {
         let from = from.to_str().context("the path of the target directory is not UTF-8")?;
@@ -110,13 +118,14 @@ fn make_image(release: &Release) -> Result<()> {
     config.extend(PORTS.iter().flat_map(|port| ["--port", port]));
     config.push(&container);
     buildah(release, &config)?;
-    let image = image_of(release);
-    let place = format!("oci-archive:{}:bruit:{}", image.display(), release.version);
+    // Buildah could write the archive itself, but would put the current time into it.
+    let folder = release.work.join("image");
+    let place = format!("oci:{}:bruit:{}", folder.display(), release.version);
     buildah(
         release,
         &["commit", "--quiet", "--rm", "--timestamp", &release.time, "--format", "oci", &container, &place],
     )?;
-    Ok(())
+    run(tar(release, &folder, &image_of(release)).args(["blobs", "index.json", "oci-layout"]))
 }
 
 /// Returns the path of the image.
