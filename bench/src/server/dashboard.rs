@@ -116,9 +116,10 @@ impl Viewers {
         self.streams.push(stream);
         let updates = Arc::clone(&self.updates);
         thread::spawn(move || {
-            for line in lines.map_while(Result::ok).filter(|line| line.starts_with("data:")) {
-                updates.fetch_add(u64::from(!line.is_empty()), Ordering::Relaxed);
-            }
+            let is_update = |line: &String| line.starts_with("data:");
+            lines.map_while(Result::ok).filter(is_update).for_each(|_| {
+                updates.fetch_add(1, Ordering::Relaxed);
+            });
         });
         Ok(())
     }
@@ -138,7 +139,7 @@ impl Drop for Viewers {
 /// Opens the sessions for [`MANY`] dashboards, and returns their cookies. The server allows 20 attempts at once.
 fn sign_in(subject: &Subject) -> io::Result<Vec<String>> {
     let (address, token) = (subject.address("http")?, subject.token()?);
-    let session = |_| {
+    let session = |_| -> io::Result<String> {
         let answer = ask_for_session(address, &token)?;
         let cookie = answer.iter().find_map(|line| line.strip_prefix("set-cookie: "));
         let refused = || Error::other(format!("the server opens no session: {:?}", answer.first()));

@@ -41,8 +41,8 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 struct LinkArgs {
-    /// Ask over this Unix socket, where the server identifies the user: its own user and root need no token
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["server", "token_file"])]
+    /// Ask over this Unix socket instead, where the server identifies the user: its own user and root need no token
+    #[arg(long, value_name = "PATH", conflicts_with = "token_file")]
     socket: Option<PathBuf>,
 
     #[command(flatten)]

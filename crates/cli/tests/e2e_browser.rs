@@ -19,7 +19,7 @@ const LIVE: Duration = Duration::from_secs(2);
 const TRIES: u64 = 10;
 
 /// A name that runs a script where names are not escaped.
-const HOSTILE: &str = "a\"><img/src=x/onerror=\"document.title='hit'\"><script>document.title='hit'</script>";
+const HOSTILE: &str = "a\"><img/src=x/onerror=\"document.title='executed'\"><script>document.title='executed'</script>";
 
 /// A message with enough text to be listed.
 const SPAM: &str = "razor/text.eml";
@@ -169,7 +169,7 @@ fn names_of_others_run_no_script_and_no_page_frames_the_dashboard() {
     let browser = Browser::start();
     sign_in(&browser, &server, token);
     let assert_harmless = |page: &str| {
-        let is_hit = browser.run("return document.title.includes('hit') || document.images.length > 0");
+        let is_hit = browser.run("return document.title.includes('executed') || document.images.length > 0");
         assert_eq!(is_hit, false, "{page}");
     };
     for view in VIEWS {
