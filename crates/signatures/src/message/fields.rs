@@ -85,6 +85,17 @@ impl<'m> Fields<'m> {
         self.iter().find(|(found, _)| found.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
     }
 
+    /// Returns the text of the first field with this name as people read it: unfolded, with its encoded words decoded (RFC
+    /// 2047). Only the first bytes of a long field are read.
+    pub fn text(&self, name: &str) -> Option<String> {
+        let value = self.get(name)?;
+        let line = line_of(value.get(..FIELD_BYTES_MAX).unwrap_or(value));
+        match MessageStream::new(&line).parse_unstructured() {
+            HeaderValue::Text(text) => Some(text.into_owned()),
+            _ => None,
+        }
+    }
+
     /// Iterates over all fields, as names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&'m [u8], &'m [u8])> {
         let mut rest = self.raw;
@@ -211,6 +222,19 @@ mod tests {
 
     fn media(header: &str) -> MediaType {
         split(header.as_bytes()).0.media_type()
+    }
+
+    #[test]
+    fn a_field_is_read_as_people_see_it() {
+        let header =
+            b"Subject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\n =?utf-8?b?IQ==?=\nTo: a\n\tb <c@d>\nX:\nSubject: later\n\n";
+        let fields = Fields::of(header);
+        assert_eq!(fields.text("subject").as_deref(), Some("Grüße!"));
+        assert_eq!(fields.text("To").as_deref(), Some("a b <c@d>"));
+        assert_eq!((fields.text("X"), fields.text("Date")), (None, None));
+        let long = [b"Subject: ", &[b'x'; 2 * FIELD_BYTES_MAX][..], b"\n\n"].concat();
+        assert!(Fields::of(&long).text("subject").unwrap().len() <= FIELD_BYTES_MAX);
+        assert!(Fields::of(b"Subject: \xff\xfe\n\n").text("subject").is_some());
     }
 
     #[test]
