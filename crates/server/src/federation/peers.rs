@@ -184,7 +184,22 @@ fn refused(looked: &PeerReport) -> Option<String> {
 
 fn unreachable(looked: &PeerReport) -> Option<String> {
     let PeerState::Unreachable { reason } = &looked.state else { return None };
-    Some(format!("{reason}: its reports are missing here until it is reachable"))
+    let (other, whose) = match &*looked.status.transport {
+        "nats" => ("the broker runs", "this server's"),
+        _ => ("Bruit runs on that server", "its"),
+    };
+    Some(format!(
+        "{}. Check that {other} and that its address and port are reachable from here. Until then {whose} reports are \
+         missing here; checks go on with local data",
+        cause(reason)
+    ))
+}
+
+/// Returns the cause in a reason of [`PeerState::Unreachable`], whose beginning repeats the state. An error of the
+/// operating system ends with its number, which says no more than its text.
+fn cause(reason: &str) -> &str {
+    let cause = reason.strip_prefix("failed to reach the other server: ").unwrap_or(reason);
+    cause.split_once(" (os error").map_or(cause, |(text, _)| text).trim_end_matches('.')
 }
 
 /// Returns the clock skew of a server that sends heads.
@@ -234,6 +249,22 @@ mod tests {
 
     fn conditions(skews: &[(&str, i64)]) -> Vec<(String, String)> {
         clock_conditions(skews, 60)
+    }
+
+    #[test]
+    fn an_unreachable_server_is_reported_with_the_cause_and_what_to_check() {
+        let error = std::io::Error::from_raw_os_error(nix::libc::ECONNREFUSED);
+        let error = bruit_federation::transport::TransportError::Unreachable(error.into());
+        let reason = bruit_federation::describe(&error);
+        let report = |transport: &str| PeerReport {
+            status: PeerStatus { transport: transport.into(), ..PeerStatus::default() },
+            state: PeerState::Unreachable { reason: reason.clone() },
+            stuck: Duration::ZERO,
+        };
+        let text = unreachable(&report("https")).unwrap();
+        assert!(text.starts_with("Connection refused. Check that Bruit runs on that server and"), "{text}");
+        assert!(unreachable(&report("nats")).unwrap().contains("Check that the broker runs"));
+        assert_eq!(cause("no answer in time"), "no answer in time");
     }
 
     #[test]
