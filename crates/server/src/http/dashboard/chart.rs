@@ -6,19 +6,26 @@ use maud::{Markup, PreEscaped, html};
 use super::format::{grouped, time};
 use crate::history::{Slot, Span};
 
-/// The size of a drawing, and its margins.
-const WIDTH: u64 = 760;
+/// Height of a drawing, and its margins, in pixels. The width is that of the page; places on it are percentages.
 const HEIGHT: u64 = 210;
-const LEFT: u64 = 64;
-const RIGHT: u64 = 8;
 const TOP: u64 = 12;
 const BOTTOM: u64 = 28;
+
+/// Width of the labels of the vertical axis in pixels.
+const AXIS: u64 = 60;
+
+/// Width of a column, and of its bar, in units of the bars' own coordinates.
+const COLUMN: usize = 10;
+const BAR: usize = 9;
 
 /// Number of steps of the vertical axis.
 const STEPS: u64 = 4;
 
-/// Number of labels of the horizontal axis.
-const LABELS: usize = 6;
+/// Part of the width in which times are labelled. The rest is left for the labels at both ends.
+const LABELLED: std::ops::Range<f64> = 0.02..0.92;
+
+/// Names of months.
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// A range of time that a viewer can choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +78,25 @@ impl Range {
             Self::Day => (15 * 60, "15 minutes"),
             Self::Month => (8 * 3_600, "8 hours"),
             Self::Years => (7 * 86_400, "week"),
+        }
+    }
+
+    /// Returns true for a time, at the start of a minute, that gets a label.
+    fn is_labelled(self, at: u64) -> bool {
+        match self {
+            Self::Hour => at.is_multiple_of(600),
+            Self::Day => at.is_multiple_of(4 * 3_600),
+            Self::Month => at.is_multiple_of(5 * 86_400),
+            Self::Years => matches!(Date::of(at), Date { day: 1, month: 1 | 5 | 9, .. }),
+        }
+    }
+
+    /// Returns the distance between times that may get a label.
+    const fn label_seconds(self) -> u64 {
+        match self {
+            Self::Hour => 600,
+            Self::Day => 3_600,
+            Self::Month | Self::Years => 86_400,
         }
     }
 
@@ -161,7 +187,7 @@ impl Chart {
         let label = || format!("{title}, {}: {}", range.title().to_lowercase(), summary(figures, series));
         html! {
             section .card {
-                h2 { (title) }
+                h2 { (title) " " small { (noun) " per " (column) } }
                 @if figures.highest() == 0 {
                     p .soft { "Nothing in this period." }
                 } @else {
@@ -170,7 +196,6 @@ impl Chart {
                         @for (at, one) in series.iter().enumerate() {
                             li class=(one.class) { (one.name) ": " (grouped(figures.total(at))) }
                         }
-                        li .unit { (noun) " per " (column) }
                     }
                     (table(title, figures, series))
                 }
@@ -191,21 +216,28 @@ fn summary(figures: &Figures, series: &[Series]) -> String {
 fn drawing(label: &str, figures: &Figures, range: Range, series: &[Series]) -> Markup {
     let top = nice(figures.highest());
     let (bottom, plot) = (HEIGHT - BOTTOM, HEIGHT - TOP - BOTTOM);
+    let lines = (0..=STEPS).map(|step| (axis_label(top, step), bottom - plot * step / STEPS));
     html! {
-        svg .chart viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(label) {
-            @for step in 0..=STEPS {
-                @let y = bottom - plot * step / STEPS;
-                line .grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(y) y2=(y) {}
-                text x=(LEFT - 8) y=(y + 4) text-anchor="end" { (axis_label(top, step)) }
+        div .plot {
+            svg .axis width=(AXIS) height=(HEIGHT) aria-hidden="true" {
+                @for (text, y) in lines.clone() { text x=(AXIS - 8) y=(y + 4) text-anchor="end" { (text) } }
             }
-            @for (at, one) in series.iter().enumerate() {
-                path class=(one.class) d=(PreEscaped(bars(figures, at, top))) {}
-            }
-            @for label in 0..LABELS {
-                @let column = figures.columns.len() * label / LABELS;
-                text x=(x(figures, column)) y=(HEIGHT - 8) data-time=(figures.time(column)) data-range=(range.name()) {
-                    (tick(figures.time(column), range))
+            svg .chart height=(HEIGHT) role="img" aria-label=(label) {
+                @for (_, y) in lines { line .grid x1="0" x2="100%" y1=(y) y2=(y) {} }
+                svg width="100%" height=(HEIGHT) preserveAspectRatio="none"
+                    viewBox=(format!("0 0 {} {HEIGHT}", COLUMN * figures.columns.len())) {
+                    @for (at, one) in series.iter().enumerate() {
+                        path class=(one.class) d=(PreEscaped(bars(figures, at, top))) {}
+                    }
                 }
+                @for Tick { at, place, is_minor } in ticks(figures, range) {
+                    @let x = format!("{:.2}%", place * 100.0);
+                    line .grid x1=(x) x2=(x) y1=(bottom) y2=(bottom + 5) {}
+                    text .minor[is_minor] x=(x) y=(HEIGHT - 8) text-anchor="middle" data-time=(at) data-range=(range.name()) {
+                        (tick(at, range))
+                    }
+                }
+                text x="100%" y=(HEIGHT - 8) text-anchor="end" { "now" }
             }
         }
     }
@@ -217,19 +249,57 @@ fn axis_label(top: u64, step: u64) -> String {
     if value.fract() == 0.0 { grouped(value as u64) } else { format!("{value:.1}") }
 }
 
-/// Returns the label of a time on the horizontal axis, in UTC. The script shows it in the zone of the viewer.
-fn tick(at: u64, range: Range) -> String {
-    let text = Time(at).to_string();
-    let (date, clock) = text.split_once(' ').unwrap_or((&text, ""));
-    match range {
-        Range::Hour | Range::Day => clock.chars().take(5).collect(),
-        Range::Month | Range::Years => date.to_owned(),
+/// A label of the horizontal axis.
+struct Tick {
+    at: u64,
+    /// The place, as a part of the width.
+    place: f64,
+    /// True if there is no room for it on a phone.
+    is_minor: bool,
+}
+
+/// Returns the round times of a range.
+fn ticks(figures: &Figures, range: Range) -> Vec<Tick> {
+    let step = range.label_seconds();
+    let (start, end) = (figures.start, figures.time(figures.columns.len()));
+    let times = (start.div_ceil(step)..=end / step).map(|number| number * step);
+    let place = |at: u64| (at - start) as f64 / (end - start).max(1) as f64;
+    let labelled = times.filter(|at| range.is_labelled(*at) && LABELLED.contains(&place(*at)));
+    // The last one is the nearest to "now", so it is the first that a phone leaves out.
+    let mut ticks: Vec<Tick> =
+        labelled.rev().enumerate().map(|(nth, at)| Tick { at, place: place(at), is_minor: nth % 2 == 0 }).collect();
+    ticks.reverse();
+    ticks
+}
+
+/// A date in UTC.
+struct Date {
+    year: u64,
+    month: usize,
+    day: u64,
+}
+
+impl Date {
+    fn of(at: u64) -> Self {
+        let text = Time(at).to_string();
+        let mut parts = text.split(['-', ' ']).map(|part| part.parse().unwrap_or(0));
+        let mut next = || parts.next().unwrap_or(0);
+        Self { year: next(), month: next() as usize, day: next() }
+    }
+
+    fn month(&self) -> &'static str {
+        self.month.checked_sub(1).and_then(|month| MONTHS.get(month)).copied().unwrap_or_default()
     }
 }
 
-/// Returns the left end of a column.
-fn x(figures: &Figures, column: usize) -> u64 {
-    LEFT + (WIDTH - LEFT - RIGHT) * column as u64 / figures.columns.len().max(1) as u64
+/// Returns the label of a time on the horizontal axis, in UTC. The script shows it in the zone of the viewer.
+fn tick(at: u64, range: Range) -> String {
+    let date = Date::of(at);
+    match range {
+        Range::Hour | Range::Day => Time(at).to_string().chars().skip(11).take(5).collect(),
+        Range::Month => format!("{} {}", date.day, date.month()),
+        Range::Years => format!("{} {}", date.month(), date.year),
+    }
 }
 
 /// Returns the path of one series: a rectangle for every column, above the series before it.
@@ -243,9 +313,8 @@ fn bars(figures: &Figures, series: usize, top: u64) -> String {
             continue;
         }
         let below: u64 = column.iter().take(series).sum();
-        let width = x(figures, at + 1).saturating_sub(x(figures, at)).max(2) - 1;
         let y = (HEIGHT - BOTTOM) as f64 - scale(below + count);
-        path.push_str(&format!("M{} {y:.1}h{width}v{:.1}h-{width}z", x(figures, at), scale(count).max(0.5)));
+        path.push_str(&format!("M{} {y:.1}h{BAR}v{:.1}h-{BAR}z", at * COLUMN, scale(count).max(0.5)));
     }
     path
 }
@@ -329,8 +398,31 @@ mod tests {
         let shown = Chart::new("Checks", "checks", &slots, Range::Hour, &SERIES, Time(NOW)).render().into_string();
         assert!(shown.contains("aria-label=\"Checks, last hour: 1,770,000 spam, 0 ham\""), "{shown}");
         assert!(shown.len() < 16_000 && !shown.contains("NaN"), "{}", shown.len());
+        assert!(shown.contains("<h2>Checks <small>checks per minute</small></h2>"), "{shown}");
         let empty = Chart::new("Checks", "checks", &[], Range::Years, &SERIES, Time(0)).render().into_string();
         assert!(empty.contains("Nothing in this period"), "{empty}");
+    }
+
+    #[test]
+    fn times_are_round_and_leave_room_for_each_other() {
+        for (range, now, first, labels) in [
+            (Range::Hour, NOW + 123, "11:10", 5),
+            (Range::Day, NOW + 123, "16:00", 5),
+            (Range::Month, NOW + 123, "18 Dec", 6),
+            (Range::Years, NOW + 123, "May 2025", 5),
+        ] {
+            let figures = Figures::of(&[], range, &SERIES, Time(now));
+            let ticks = ticks(&figures, range);
+            assert_eq!((tick(ticks[0].at, range).as_str(), ticks.len()), (first, labels), "{range:?}");
+            // 900 pixels on a desktop, and 280 on a phone, where half of the labels are hidden.
+            let gaps = |width: f64, shown: Vec<&Tick>| {
+                let mut places: Vec<f64> = shown.iter().map(|tick| tick.place * width).collect();
+                places.push(width);
+                places.windows(2).map(|pair| pair[1] - pair[0]).fold(f64::MAX, f64::min)
+            };
+            assert!(gaps(900.0, ticks.iter().collect()) > 50.0, "{range:?}");
+            assert!(gaps(280.0, ticks.iter().filter(|tick| !tick.is_minor).collect()) > 50.0, "{range:?}");
+        }
     }
 
     #[test]

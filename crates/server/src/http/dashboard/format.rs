@@ -1,7 +1,12 @@
 //! Numbers, sizes, durations and times as text.
 
+use std::time::Duration;
+
 use bruit_engine::time::Time;
 use maud::{Markup, html};
+
+/// A space between a number and its unit, where lines do not break.
+pub(super) const GAP: char = '\u{a0}';
 
 /// Writes a number with thousands separators.
 pub(super) fn grouped(number: u64) -> String {
@@ -34,7 +39,7 @@ pub(super) fn size(bytes: u64) -> String {
         unit += 1;
     }
     let decimals = usize::from(value < 100.0);
-    format!("{value:.decimals$} {}", units.get(unit).copied().unwrap_or_default())
+    format!("{value:.decimals$}{GAP}{}", units.get(unit).copied().unwrap_or_default())
 }
 
 /// Writes a share, such as `12 %` or `0.4 %`.
@@ -42,10 +47,10 @@ pub(super) fn percent(share: f64) -> String {
     let value = share * 100.0;
     match value {
         _ if !value.is_finite() => "–".to_owned(),
-        _ if value == 0.0 || value >= 9.95 => format!("{value:.0} %"),
-        _ if value >= 0.1 => format!("{value:.1} %"),
-        _ if value >= 0.000_05 => format!("{} %", format!("{value:.4}").trim_end_matches('0')),
-        _ => "less than 0.0001 %".to_owned(),
+        _ if value == 0.0 || value >= 9.95 => format!("{value:.0}{GAP}%"),
+        _ if value >= 0.1 => format!("{value:.1}{GAP}%"),
+        _ if value >= 0.000_05 => format!("{}{GAP}%", format!("{value:.4}").trim_end_matches('0')),
+        _ => format!("less than 0.0001{GAP}%"),
     }
 }
 
@@ -65,12 +70,21 @@ pub(super) fn duration(seconds: u64) -> String {
     parts.join(" ")
 }
 
-/// Writes a rate per second, such as `12 /s` or `0.2 /s`.
+/// Writes a rate, such as `6 per minute` or `1.2 per second`.
 pub(super) fn rate(per_second: f64) -> String {
     match per_second {
-        _ if per_second <= 0.0 => "0 /s".to_owned(),
-        _ if per_second < 10.0 => format!("{per_second:.1} /s"),
-        _ => format!("{} /s", grouped(per_second.round() as u64)),
+        _ if per_second < 1.0 => format!("{:.0}{GAP}per minute", per_second * 60.0),
+        _ if per_second < 10.0 => format!("{per_second:.1}{GAP}per second"),
+        _ => format!("{}{GAP}per second", grouped(per_second.round() as u64)),
+    }
+}
+
+/// Writes the bound of a response time, rounded up.
+pub(super) fn bound(time: Duration) -> String {
+    match time.as_micros() {
+        micros if micros < 1_000 => format!("{micros}{GAP}µs"),
+        micros if micros < 1_000_000 => format!("{}{GAP}ms", micros.div_ceil(1_000)),
+        micros => format!("{:.1}{GAP}s", micros.div_ceil(100_000) as f64 / 10.0),
     }
 }
 
@@ -88,14 +102,28 @@ mod tests {
     #[test]
     fn numbers_are_grouped_and_have_units() {
         assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([1, 1_023, 1_536, 268_435_456].map(size), ["1 byte", "1,023 bytes", "1.5 KiB", "256 MiB"]);
-        assert_eq!(size(u64::MAX), "16777216 TiB");
+        let texts = [1, 1_023, 1_536, 268_435_456, u64::MAX].map(size).map(breakable);
+        assert_eq!(texts, ["1 byte", "1,023 bytes", "1.5 KiB", "256 MiB", "16777216 TiB"]);
         assert_eq!(
-            [0.0, 0.004, 0.5, 0.000_1, 0.000_001, 1e-9].map(percent),
+            [0.0, 0.004, 0.5, 0.000_1, 0.000_001, 1e-9].map(percent).map(breakable),
             ["0 %", "0.4 %", "50 %", "0.01 %", "0.0001 %", "less than 0.0001 %"]
         );
         assert_eq!(percent(f64::NAN), "–");
-        assert_eq!([0.0, 0.25, 1_234.4].map(rate), ["0 /s", "0.2 /s", "1,234 /s"]);
+        assert_eq!(size(1_536), "1.5\u{a0}KiB", "a unit stays with its number");
+    }
+
+    #[test]
+    fn rates_are_by_the_minute_or_second_and_bounds_are_never_below_the_time() {
+        assert_eq!(
+            [0.0, 0.1, 0.99, 1.0, 1.26, 1_234.4].map(rate).map(breakable),
+            ["0 per minute", "6 per minute", "59 per minute", "1.0 per second", "1.3 per second", "1,234 per second"]
+        );
+        let bounds = [160, 20_480, 5_242_880].map(Duration::from_micros).map(bound).map(breakable);
+        assert_eq!(bounds, ["160 µs", "21 ms", "5.3 s"]);
+    }
+
+    fn breakable(text: String) -> String {
+        text.replace(GAP, " ")
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Once a second, the history recorder (`history/recorder.rs`) has the figures computed for all viewers together, but only
 //! while a page is open. A viewer costs one connection and one place in [`STREAMS_MAX`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,8 +16,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use super::super::fault::Fault;
 use super::super::{Http, stats};
 use super::failure::Failure;
-use super::format::{duration, grouped, rate};
-use super::overview::figures;
+use super::format::{duration, rate};
+use super::overview::{figures, problems, response_time};
 use super::viewer::Viewer;
 use crate::federation::Stop;
 use crate::resources::Resources;
@@ -29,6 +29,12 @@ pub(super) const STREAMS_MAX: usize = 128;
 /// Maximum number of open streams of one session.
 const STREAMS_PER_SESSION_MAX: usize = 8;
 
+/// The time over which the rate of checks is an average.
+const RATE_OVER: Duration = Duration::from_secs(60);
+
+/// Maximum number of readings for the rate. There is one each second, and fewer if the machine is busy.
+const READINGS_MAX: usize = 70;
+
 /// Interval between two comments, which show a browser that the connection works.
 const ALIVE: Duration = Duration::from_secs(15);
 
@@ -39,8 +45,8 @@ pub(crate) struct Live {
     streams: Arc<Semaphore>,
     /// The form tokens of the sessions with open streams, one for each stream.
     sessions: Arc<Mutex<Vec<String>>>,
-    /// The uptime and the number of checks at the last computation.
-    last: Mutex<Option<(Duration, u64)>>,
+    /// The uptimes and numbers of checks of the last minute's readings, and of the last one before.
+    readings: Mutex<VecDeque<(Duration, u64)>>,
 }
 
 impl Default for Live {
@@ -49,37 +55,47 @@ impl Default for Live {
             figures: watch::Sender::new("{}".into()),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             sessions: Arc::default(),
-            last: Mutex::new(None),
+            readings: Mutex::default(),
         }
     }
 }
 
-/// Computes the figures if a page is open.
+/// Counts the checks, and computes the figures if a page is open. Called once a second.
 pub(crate) fn publish(service: &Service) {
     let live = &service.live;
+    live.read(service.uptime(), super::overview::checks(&service.metrics));
     if live.figures.receiver_count() == 0 {
-        *live.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
         return;
     }
     let stats = stats::stats(service);
     let mut values: BTreeMap<String, String> = figures(&stats, &Resources::read(None)).into_iter().collect();
-    let checks = super::overview::checks(&stats);
-    if let Some(per_second) = live.rate(service.uptime(), checks) {
-        values.insert("rate".to_owned(), rate(per_second));
-    }
+    values.insert("rate".to_owned(), rate(live.rate()));
+    values.insert("response-time".to_owned(), response_time(service));
     values.insert("uptime".to_owned(), duration(stats.uptime_seconds));
-    values.insert("problems".to_owned(), grouped(stats.health.len() as u64));
+    values.insert("problems".to_owned(), problems(&stats.health));
     let text = serde_json::to_string(&values).unwrap_or_default();
     live.figures.send_replace(text.into());
 }
 
 impl Live {
-    /// Returns the checks per second since the last computation.
-    fn rate(&self, now: Duration, checks: u64) -> Option<f64> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let (at, before) = last.replace((now, checks))?;
-        let seconds = now.saturating_sub(at).as_secs_f64();
-        (seconds > 0.0).then(|| checks.saturating_sub(before) as f64 / seconds)
+    fn read(&self, now: Duration, checks: u64) {
+        let mut readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
+        readings.push_back((now, checks));
+        // The first reading is the last one that is at least a minute old.
+        let is_old = |reading: Option<&(Duration, u64)>| reading.is_some_and(|(at, _)| *at + RATE_OVER <= now);
+        while is_old(readings.get(1)) || readings.len() > READINGS_MAX {
+            readings.pop_front();
+        }
+    }
+
+    /// Returns the checks per second in the last minute. Before the server started, there were none.
+    pub(super) fn rate(&self) -> f64 {
+        let readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((now, checks)) = readings.back() else { return 0.0 };
+        let is_young = *now < RATE_OVER;
+        let (at, before) = readings.front().filter(|_| !is_young).copied().unwrap_or_default();
+        let seconds = now.saturating_sub(at).max(RATE_OVER).as_secs_f64();
+        checks.saturating_sub(before) as f64 / seconds
     }
 }
 
@@ -157,12 +173,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_that_since_the_last_computation() {
+    fn a_rate_is_the_average_of_the_last_minute() {
         let live = Live::default();
-        assert_eq!(live.rate(Duration::from_secs(10), 100), None);
-        assert_eq!(live.rate(Duration::from_secs(12), 150), Some(25.0));
-        assert_eq!(live.rate(Duration::from_secs(12), 150), None);
-        assert_eq!(live.rate(Duration::from_secs(13), 0), Some(0.0));
+        assert_eq!(live.rate(), 0.0);
+        let rate_after = |second: u64, checks: u64| {
+            live.read(Duration::from_secs(second), checks);
+            live.rate()
+        };
+        assert_eq!(rate_after(5, 30), 0.5, "the minute before the start counts");
+        assert_eq!(rate_after(30, 60), 1.0);
+        assert_eq!(rate_after(65, 90), 1.0, "the first 30 checks are older than a minute");
+        assert_eq!(rate_after(90, 90), 0.5);
+        assert_eq!(rate_after(300, 300), 1.0, "210 checks in 210 seconds without a reading");
+        (301..500).for_each(|second| drop(rate_after(second, 300)));
+        assert_eq!(live.rate(), 0.0);
+        assert!(live.readings.lock().unwrap().len() <= 61);
+        (0..500).for_each(|_| drop(rate_after(500, 300)));
+        assert_eq!(live.readings.lock().unwrap().len(), READINGS_MAX);
     }
 
     #[test]

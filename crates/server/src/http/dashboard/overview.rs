@@ -1,7 +1,5 @@
 //! The overview: the server's health with remedies, its answers over time, and the first steps.
 
-use std::time::Duration;
-
 use axum::extract::{Query, State};
 use bruit_engine::time::Time;
 use bruit_protocols::http::{Condition, RequestCount, Ring, Stats};
@@ -11,16 +9,19 @@ use serde::Deserialize;
 use super::super::{Http, stats};
 use super::chart::{Chart, Range, Series};
 use super::failure::{Failure, capitalised, sentence};
-use super::format::{duration, grouped, percent, rate, size, time};
+use super::format::{bound, counted, duration, grouped, percent, rate, size, time};
 use super::page::{self, View};
 use super::viewer::Viewer;
 use crate::history::{Slot, Span};
-use crate::metrics::{BUCKETS, Disposition, Interface, quantile};
+use crate::metrics::{BUCKETS, Disposition, Interface, Metrics, quantile};
 use crate::resources::Resources;
 use crate::service::Service;
 
 /// The verdicts, in the order of the table.
 const VERDICTS: [Disposition; 4] = [Disposition::Spam, Disposition::Bulk, Disposition::Ham, Disposition::Unknown];
+
+/// The share of requests that the response time covers.
+const SHARE: f64 = 0.99;
 
 /// Results that mean that a request was not carried out.
 const REFUSALS: [Disposition; 5] =
@@ -57,13 +58,14 @@ pub(super) async fn show(
     let (stats, resources, past) = http.compute(read).await?;
     let requests = Requests(&stats.requests);
     let content = html! {
+        (overall(&stats.health))
         (health(&stats.health))
         @if requests.checks() == 0 {
             (first_steps())
         }
         (tiles(&stats, &resources, &past))
-        (charts(&past, range))
         (traffic(&requests))
+        (charts(&past, range))
         p .soft #live role="status" { "Numbers as of when the page was loaded." }
     };
     Ok(page::view(&viewer, View::Overview, &content))
@@ -74,8 +76,10 @@ struct Past {
     charts: [Chart; 2],
     /// Checks per second in the last minute.
     per_second: f64,
-    /// Response time in the last hour.
-    slowest: Option<Duration>,
+    /// Response time in the last hour, as text.
+    response_time: String,
+    /// Time when the server started.
+    start: u64,
 }
 
 impl Past {
@@ -88,8 +92,9 @@ impl Past {
             Chart::new("Checks by verdict", "checks", &slots, range, &CHECKS, now),
             Chart::new("Reports and revocations", "requests", &slots, range, &CLAIMS, now),
         ];
-        let (per_second, slowest) = recent(&history.rows(Span::Day, now), now);
-        Self { charts, per_second, slowest }
+        let response_time = slowest(&history.rows(Span::Day, now), now);
+        let start = now.0.saturating_sub(service.uptime().as_secs());
+        Self { charts, per_second: service.live.rate(), response_time, start }
     }
 }
 
@@ -128,8 +133,15 @@ pub(super) fn figures(stats: &Stats, resources: &Resources) -> Vec<(String, Stri
 }
 
 /// Returns the number of checks since the start.
-pub(super) fn checks(stats: &Stats) -> u64 {
-    Requests(&stats.requests).checks()
+pub(super) fn checks(metrics: &Metrics) -> u64 {
+    let of = |protocol| VERDICTS.iter().map(move |verdict| metrics.of(protocol).total(*verdict));
+    Interface::ALL.into_iter().flat_map(of).sum()
+}
+
+/// Returns a text that changes when a problem begins or ends.
+pub(super) fn problems(conditions: &[Condition]) -> String {
+    let newest = conditions.iter().map(|condition| condition.since).max().unwrap_or(0);
+    format!("{} {newest}", conditions.len())
 }
 
 /// The number of requests since the start.
@@ -170,21 +182,56 @@ impl Requests<'_> {
     }
 }
 
+/// Shows the overall health in one line. The script fills the empty element when a problem begins or ends.
+fn overall(conditions: &[Condition]) -> Markup {
+    let severe = conditions.iter().filter(|condition| class(&condition.severity) == "severe").count();
+    let (warnings, is_healthy) = (conditions.len() - severe, conditions.is_empty());
+    html! {
+        p .overall .state[is_healthy] .good[is_healthy] {
+            @match (severe, warnings) {
+                (0, 0) => { strong { "Healthy." } " Answering requests. No problem is known." },
+                (0, _) => {
+                    strong { "Answering requests." }
+                    " " (counted(warnings as u64, "warning")) ", nothing severe."
+                },
+                _ => {
+                    strong { "Reports are refused or lost." }
+                    " " (severe) " severe, " (counted(warnings as u64, "warning")) "."
+                },
+            }
+        }
+        p .notice #health-changed role="status" data-problems=(problems(conditions)) {}
+    }
+}
+
 /// Lists the active conditions with their remedies.
 fn health(conditions: &[Condition]) -> Markup {
     html! {
-        section aria-label="Health" {
-            @if conditions.is_empty() {
-                div .state.good { strong { "Healthy" } span { "No problem is known." } }
-            }
-            @for condition in conditions {
-                div class=(format!("state {}", class(&condition.severity))) {
-                    strong { (title(condition)) }
-                    span { (condition.severity) " since " (time(condition.since)) }
-                    p { (sentence(&condition.text)) }
+        @if !conditions.is_empty() {
+            section aria-label="Health" {
+                @for condition in conditions {
+                    div class=(format!("state {}", class(&condition.severity))) {
+                        strong { (title(condition)) }
+                        span { (capitalised(&condition.severity)) " since " (time(condition.since)) }
+                        p {
+                            (sentence(&condition.text))
+                            @if let Some((view, text)) = page_of(&condition.state) { " " a href=(view.path()) { (text) } }
+                        }
+                    }
                 }
             }
         }
+    }
+}
+
+/// Returns the page with details about a condition, if there is one that every viewer may open.
+fn page_of(state: &str) -> Option<(View, &'static str)> {
+    match state {
+        "shelf_fails" => Some((View::Peers, "Show the peers")),
+        _ if state.starts_with("peer_") => Some((View::Peers, "Show the peers")),
+        "catching_up" | "reports_refused" | "table_fills" => Some((View::Books, "Show the books")),
+        _ if state.starts_with("book_") => Some((View::Books, "Show the books")),
+        _ => None,
     }
 }
 
@@ -219,17 +266,20 @@ fn tiles(stats: &Stats, resources: &Resources, past: &Past) -> Markup {
     let figure = |name: &str| figures.iter().find(|(of, _)| of == name).map_or("–", |(_, text)| text.as_str());
     let free = resources.free_bytes.map_or_else(String::new, |free| format!("{} free", size(free)));
     let stored = resources.stored_bytes.map_or_else(|| "–".to_owned(), size);
-    let slowest = past.slowest.map_or_else(|| "–".to_owned(), shown_time);
     html! {
+        h2 { "Use " small { "totals since the start, " (time(past.start)) } }
         dl .tiles {
-            (tile("Checks now", "rate", &rate(past.per_second), "last minute, then live"))
-            (tile("Checks", "checks", figure("checks"), "since the server started"))
+            (tile("Checks now", "rate", &rate(past.per_second), "average of the last minute"))
+            (tile("Response time", "response-time", &past.response_time, "for 99\u{a0}% of the last hour's requests"))
+            (tile("Checks", "checks", figure("checks"), "over all protocols"))
             div .tile {
                 dt { "Spam found" }
                 dd { span data-live="spam" { (figure("spam")) } small data-live="spam-share" { (figure("spam-share")) } }
             }
-            (tile("Reports and revocations", "claims", figure("claims"), "accepted since the start"))
-            (tile("Response time", "", &slowest, "for 99 % of the last hour's requests"))
+            (tile("Reports and revocations", "claims", figure("claims"), "accepted"))
+        }
+        h2 { "Server" }
+        dl .tiles {
             (tile("Listed signatures", "listed", figure("listed"), "in the spam book, estimated"))
             (tile("Revoked signatures", "revoked", figure("revoked"), "not spam after all, estimated"))
             (tile("Memory", "memory", figure("memory"), &format!("{} of it for books and tables", size(stats.memory_bytes))))
@@ -245,24 +295,23 @@ fn tile(name: &str, live: &str, value: &str, note: &str) -> Markup {
     html! { div .tile { dt { (name) } dd { span data-live=[live] { (value) } small { (note) } } } }
 }
 
-/// Returns the checks per second in the last minute, and the response time in the last hour.
-fn recent(slots: &[&Slot], now: Time) -> (f64, Option<Duration>) {
-    let minute = slots.iter().rev().find(|slot| slot.start + 120 > now.0 && slot.start + 60 <= now.0);
-    let checks: u64 = minute.map_or(0, |slot| VERDICTS.iter().map(|verdict| slot.total(*verdict)).sum());
+/// Returns the response time in the last hour, as text.
+pub(super) fn response_time(service: &Service) -> String {
+    let now = service.now();
+    slowest(&service.history.lock().rows(Span::Day, now), now)
+}
+
+/// Returns the time that 99 % of the last hour's requests took at most. It is the bound of a bucket.
+fn slowest(slots: &[&Slot], now: Time) -> String {
     let mut durations = [0_u64; BUCKETS];
     for slot in slots.iter().filter(|slot| slot.start + 3_600 > now.0) {
         durations.iter_mut().zip(slot.durations).for_each(|(sum, count)| *sum += count);
     }
-    (checks as f64 / 60.0, quantile(&durations, 0.99))
-}
-
-/// Writes a response time.
-fn shown_time(time: Duration) -> String {
-    match time.as_micros() {
-        micros if micros < 1_000 => format!("{micros} µs"),
-        micros if micros < 1_000_000 => format!("{} ms", micros / 1_000),
-        _ => format!("{:.1} s", time.as_secs_f64()),
-    }
+    let Some(time) = quantile(&durations, SHARE) else { return "–".to_owned() };
+    // The last bucket has no bound.
+    let (bounded, total) = (durations.iter().take(BUCKETS - 1).sum::<u64>(), durations.iter().sum::<u64>());
+    let is_bounded = bounded as f64 >= total as f64 * SHARE;
+    format!("{} {}", if is_bounded { "at most" } else { "more than" }, bound(time))
 }
 
 /// Returns the number of signatures in the live generations of a ring.
@@ -276,9 +325,13 @@ fn traffic(requests: &Requests<'_>) -> Markup {
     html! {
         section .card {
             h2 { "Requests by protocol" }
+            p .hint {
+                "Since the server started. Bulk was sent to many recipients. Ham was revoked or whitelisted. Unknown, the \
+                usual verdict on good mail, means too little evidence against it. Refused requests are malformed, \
+                unverified, over a limit, or lack a right."
+            }
             div .scroll tabindex="0" role="region" aria-label="Requests by protocol" {
                 table {
-                    caption { "Since the server started. Refused requests are malformed, unverified, over a limit, or lack a right." }
                     thead {
                         tr {
                             th scope="col" { "Protocol" }
@@ -310,6 +363,8 @@ fn row(requests: &Requests<'_>, protocol: Interface) -> Markup {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn condition(severity: &str, text: &str) -> Condition {
@@ -324,12 +379,51 @@ mod tests {
 
     #[test]
     fn health_names_each_problem_with_its_remedy_and_escapes_it() {
-        assert!(health(&[]).into_string().contains("Healthy"));
-        let shown = health(&[condition("severe", "raise `memory`"), condition("warning", "<i>peer</i>")]).into_string();
-        for text in ["state severe", "Book full: listed signatures", "Raise `memory`.", "&lt;i&gt;peer&lt;/i&gt;"] {
+        let peer = Condition { state: "peer_unreachable".into(), ..condition("warning", "<i>peer</i>") };
+        let shown = health(&[condition("severe", "raise `memory`"), peer]).into_string();
+        for text in [
+            "state severe",
+            "Book full: listed signatures",
+            "Severe since",
+            "Raise `memory`. <a href=\"/books\">",
+            "&lt;i&gt;peer&lt;/i&gt;. <a href=\"/peers\">",
+        ] {
             assert!(shown.contains(text), "{text}: {shown}");
         }
-        assert!(!shown.contains("Healthy"));
+        assert!(health(&[]).into_string().is_empty());
+        let other = Condition { state: "clock_jump".into(), ..condition("warning", "x") };
+        assert!(!health(&[other]).into_string().contains("href"), "no page says more");
+    }
+
+    #[test]
+    fn one_line_says_whether_the_server_works_and_changes_with_its_problems() {
+        let shown = |conditions: &[Condition]| overall(conditions).into_string();
+        assert!(shown(&[]).contains("Healthy.") && shown(&[]).contains("data-problems=\"0 0\""));
+        let warning = shown(&[condition("warning", "x")]);
+        assert!(warning.contains("Answering requests.</strong> 1 warning, nothing severe."), "{warning}");
+        assert!(warning.contains("data-problems=\"1 1800000000\""), "{warning}");
+        let severe = shown(&[condition("severe", "x"), condition("warning", "y"), condition("warning", "z")]);
+        assert!(severe.contains("refused or lost.</strong> 1 severe, 2 warnings."), "{severe}");
+    }
+
+    #[test]
+    fn a_response_time_is_a_bound_of_the_last_hour() {
+        let mut slot = Slot::new(1_800_000_000);
+        slot.durations[1] = 99;
+        slot.durations[BUCKETS - 1] = 1;
+        assert_eq!(slowest(&[&slot], Time(1_800_000_060)), "at most 20\u{a0}µs");
+        assert_eq!(slowest(&[&slot], Time(1_800_003_600)), "–", "an hour later");
+        slot.durations[BUCKETS - 1] = 2;
+        assert_eq!(slowest(&[&slot], Time(1_800_000_060)), "more than 5.3\u{a0}s");
+    }
+
+    #[test]
+    fn checks_are_counted_over_all_protocols() {
+        let metrics = Metrics::new();
+        metrics.of(Interface::Dcc).record(Disposition::Bulk, Duration::ZERO);
+        metrics.of(Interface::Pyzor).record(Disposition::Spam, Duration::ZERO);
+        metrics.of(Interface::Http).record(Disposition::Accepted, Duration::ZERO);
+        assert_eq!(checks(&metrics), 2, "a report is no check");
     }
 
     #[test]
@@ -347,7 +441,7 @@ mod tests {
         ];
         let requests = Requests(&counts);
         assert_eq!((requests.checks(), requests.total(Disposition::Spam)), (5, 5));
-        assert_eq!(requests.spam_share(), "100 % of all checks");
+        assert_eq!(requests.spam_share(), "100\u{a0}% of all checks");
         assert_eq!((requests.of(Interface::Pyzor, Disposition::Spam), requests.refusals(Interface::Http)), (2, 4));
     }
 }

@@ -86,7 +86,7 @@ fn drawing(peers: &[PeerStatus]) -> Markup {
     let rows = drawn.len().div_ceil(2).max(1);
     let (height, middle) = (36 + 44 * rows, 40 + 22 * (rows - 1));
     html! {
-        svg .chart .peers viewBox=(format!("0 0 760 {height}")) aria-hidden="true" {
+        svg .peers viewBox=(format!("0 0 760 {height}")) aria-hidden="true" {
             @for (at, peer) in drawn.iter().enumerate() {
                 @let x = if at % 2 == 0 { 120 } else { 640 };
                 @let y = 40 + 44 * (at / 2);

@@ -41,10 +41,33 @@ for (const form of document.querySelectorAll("form[data-confirm]")) {
 
 // Times in charts.
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
-const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
+const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+// These are the first days of months in UTC, which can be the last days of other months elsewhere.
+const month = new Intl.DateTimeFormat(undefined, { month: "short", year: "numeric", timeZone: "UTC" });
+const formats = { hour: clock, day: clock, month: day, years: month };
 for (const label of document.querySelectorAll("text[data-time]")) {
-  const isShort = label.dataset.range === "hour" || label.dataset.range === "day";
-  label.textContent = (isShort ? clock : day).format(new Date(Number(label.dataset.time) * 1000));
+  label.textContent = formats[label.dataset.range].format(new Date(Number(label.dataset.time) * 1000));
+}
+
+// On a phone, the views are in one row that scrolls. Show the current one.
+const current = document.querySelector(".top nav [aria-current]");
+if (current) {
+  const row = current.closest("ul");
+  row.scrollLeft = current.offsetLeft - (row.clientWidth - current.offsetWidth) / 2;
+}
+
+// A problem began or ended since the page was loaded. The page itself stays as it is while someone reads it.
+const notice = document.getElementById("health-changed");
+function watchHealth(problems) {
+  const isChanged = problems !== undefined && problems !== notice.dataset.problems;
+  if (isChanged && !notice.hasChildNodes()) {
+    const link = document.createElement("a");
+    link.href = window.location.pathname + window.location.search;
+    link.textContent = "Health has changed: reload";
+    notice.append(link);
+  } else if (!isChanged) {
+    notice.replaceChildren();
+  }
 }
 
 // Live figures. The stream is closed while nobody sees the page, because browsers allow few connections to a server.
@@ -66,6 +89,9 @@ if (state) {
         if (figure !== undefined && figure !== element.textContent) {
           element.textContent = figure;
         }
+      }
+      if (notice) {
+        watchHealth(figures.problems);
       }
     });
   };
