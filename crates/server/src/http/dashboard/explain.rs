@@ -8,13 +8,13 @@ use axum::extract::{Request, State};
 use axum::response::IntoResponse;
 use bruit_engine::event::By;
 use bruit_engine::trust::Claim;
-use bruit_protocols::http::{Claimed, Explained, NamedSignature, SUBJECT_BYTES_MAX, Subject};
+use bruit_protocols::http::{Claimed, Explained, NamedSignature, SUBJECT_BYTES_MAX, Subject, TrustPolicy, Verdict};
 use bruit_signatures::message::Message;
 use bruit_signatures::reading::Reading;
 use maud::{Markup, html};
 
 use super::super::Http;
-use super::super::body::{Purpose, ReceivedBody, collect};
+use super::super::body::{Purpose, ReceivedBody, RequestSubject, collect};
 use super::super::claims::{self, Prepared};
 use super::super::explain as explanation;
 use super::super::fault::Fault;
@@ -26,6 +26,7 @@ use super::sign_in::media;
 use super::viewer::Viewer;
 use crate::audit::audit;
 use crate::metrics::Disposition;
+use crate::policy;
 use crate::service::{Limited, Service, signatures};
 
 /// Length of the other fields and the boundaries of the form.
@@ -34,12 +35,22 @@ const FORM_BYTES: usize = 64 << 10;
 /// Maximum length of hidden text that is shown.
 const HIDDEN_CHARS_MAX: usize = 4_000;
 
+/// The fields that identify a message to a person.
+const HEADING: [&str; 3] = ["Subject", "From", "Date"];
+
+/// Maximum length of such a field.
+const HEADING_CHARS_MAX: usize = 200;
+
 /// Maximum length of the value that identifies a claim.
 const ID_BYTES_MAX: usize = 64;
 
 /// The subject of a question, and the answer.
 struct Examined {
     explained: Explained,
+    /// The thresholds of evidence.
+    policy: TrustPolicy,
+    /// Names and texts of the fields in [`HEADING`].
+    heading: Vec<(&'static str, String)>,
     /// The subject of a claim, as JSON.
     subject: String,
     sender: Option<String>,
@@ -121,12 +132,33 @@ fn examine(service: &Service, viewer: &Viewer, form: &Form) -> Result<Examined, 
     let read = |purpose| ReceivedBody::new(message.to_vec(), true, Vec::new()).asked(purpose, settings);
     let (asked, claimed) = (read(Purpose::Check)?, read(Purpose::Claim)?);
     let threshold = settings.http.bulk_threshold;
+    let (explained, policy) = explained(service, &asked, threshold);
+    let message = Message::read(message);
+    let heading = HEADING.into_iter().filter_map(|name| Some((name, shortened(&message.fields.text(name)?))));
     Ok(Examined {
-        explained: service.store.check(|engine| explanation::explain(engine, &asked, threshold)),
+        explained,
+        policy,
+        heading: heading.collect(),
         subject: json(&Subject::of(&claimed.signed, None))?,
         sender: asked.sender,
-        hidden: Reading::of(&Message::read(message)).hidden,
+        hidden: Reading::of(&message).hidden,
     })
+}
+
+fn explained(service: &Service, asked: &RequestSubject, threshold: u32) -> (Explained, TrustPolicy) {
+    service
+        .store
+        .check(|engine| (explanation::explain(engine, asked, threshold), policy::shown(engine.trust().policy())))
+}
+
+/// Cuts a field to its maximum length, and replaces its control characters.
+fn shortened(text: &str) -> String {
+    let shown = text.chars().map(|char| if char.is_control() { ' ' } else { char });
+    let mut short: String = shown.take(HEADING_CHARS_MAX).collect();
+    if text.chars().nth(HEADING_CHARS_MAX).is_some() {
+        short.push('…');
+    }
+    short
 }
 
 fn examine_subject(service: &Service, viewer: &Viewer, subject: &Subject) -> Result<Examined, Fault> {
@@ -134,8 +166,8 @@ fn examine_subject(service: &Service, viewer: &Viewer, subject: &Subject) -> Res
     let text = json(subject)?;
     let asked = ReceivedBody::new(text.clone().into_bytes(), false, Vec::new()).asked(Purpose::Check, settings)?;
     let threshold = settings.http.bulk_threshold;
-    let explained = service.store.check(|engine| explanation::explain(engine, &asked, threshold));
-    Ok(Examined { explained, subject: text, sender: None, hidden: String::new() })
+    let (explained, policy) = explained(service, &asked, threshold);
+    Ok(Examined { explained, policy, heading: Vec::new(), subject: text, sender: None, hidden: String::new() })
 }
 
 fn json(subject: &Subject) -> Result<String, Fault> {
@@ -152,11 +184,11 @@ pub(super) fn named(text: &str) -> Result<NamedSignature, Fault> {
 
 fn answer(viewer: &Viewer, examined: &Examined) -> Markup {
     html! {
-        (evidence::verdict(&examined.explained))
+        (evidence::verdict(&examined.explained, &examined.heading))
         @if viewer.can_administer {
             (corrections(viewer, examined))
         }
-        (evidence::signatures(&examined.explained))
+        (evidence::signatures(&examined.explained, &examined.policy))
         (hidden(&examined.hidden))
     }
 }
@@ -175,28 +207,46 @@ fn corrections(viewer: &Viewer, examined: &Examined) -> Markup {
             }
         }
     };
+    // The claim that agrees with the verdict is no correction.
+    let (revoke, report) = match examined.explained.verdict {
+        Verdict::Spam => ("Revoke: it is not spam", ("Report again", "quiet")),
+        Verdict::Ham => ("Revoke again", ("Report: it is spam", "danger")),
+        _ => ("Revoke: it is not spam", ("Report: it is spam", "danger")),
+    };
     html! {
         section .card {
             h2 { "Is the verdict wrong?" }
             p .hint { "A report or revocation by the site's own users takes effect at once, for all protocols." }
             div .actions {
-                (button("revoke", "Revoke: it is not spam", "quiet"))
-                (button("report", "Report: it is spam", "danger"))
-                @if let Some(sender) = &examined.sender {
-                    (whitelist_button(viewer, sender))
-                }
+                (button("revoke", revoke, "quiet"))
+                (button("report", report.0, report.1))
+            }
+            @if let Some(sender) = &examined.sender {
+                (whitelist_form(viewer, sender))
             }
         }
     }
 }
 
-fn whitelist_button(viewer: &Viewer, sender: &str) -> Markup {
+/// Shows the form for whitelisting. Browsers refuse to send it before its box is checked, also without scripts.
+fn whitelist_form(viewer: &Viewer, sender: &str) -> Markup {
     html! {
-        form method="post" action=(View::Whitelist.path()) {
-            (page::form_token(viewer))
-            input type="hidden" name="action" value="add";
-            input type="hidden" name="sender" value=(sender);
-            button .quiet type="submit" { "Whitelist the sender " span .break { (sender) } }
+        details {
+            summary { "Whitelist the sender " span .break { (sender) } }
+            form method="post" action=(View::Whitelist.path()) {
+                (page::form_token(viewer))
+                input type="hidden" name="action" value="add";
+                input type="hidden" name="sender" value=(sender);
+                p {
+                    "Mail with this sender is then never spam. The addresses of senders can be forged, so do this only if \
+                    your filter checks SPF or DKIM. To correct the verdict on one message, revoke it instead."
+                }
+                label .check {
+                    input type="checkbox" name="confirmed" required;
+                    "Anyone may forge this address, and I want it on the whitelist."
+                }
+                div .actions { button .quiet type="submit" { "Whitelist the sender" } }
+            }
         }
     }
 }
@@ -335,6 +385,17 @@ mod tests {
         assert!(shown(Claim::Revoke, &accepted).contains("Signatures accepted: 3; now revoked: 1."));
         assert!(shown(Claim::Report, &Claimed { repeated: true, ..accepted }).contains("counts once"));
         assert!(shown(Claim::Report, &Claimed::default()).contains("Nothing changed"));
+    }
+
+    #[test]
+    fn fields_are_cut_and_have_no_control_characters() {
+        assert_eq!(shortened("a\tb\u{7}"), "a b ");
+        assert_eq!(shortened(&"ä".repeat(HEADING_CHARS_MAX)), "ä".repeat(HEADING_CHARS_MAX));
+        assert_eq!(
+            shortened(&"x".repeat(HEADING_CHARS_MAX + 1)).chars().count(),
+            HEADING_CHARS_MAX + 1,
+            "with an ellipsis"
+        );
     }
 
     #[test]
