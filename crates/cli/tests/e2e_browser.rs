@@ -7,8 +7,9 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use common::browser::{Browser, keep};
-use common::dashboard::{Visitor, printed_link, pyzor_checks_on_disk};
+use common::dashboard::{Visitor, api, printed_link, pyzor_checks_on_disk};
 use common::{FakeClock, Folder, PyzorHome, Server, bruit, testdata, until};
+use serde_json::Value;
 
 const VIEWS: [&str; 8] = ["/", "/explain", "/books", "/reporters", "/whitelist", "/peers", "/sites", "/settings"];
 
@@ -33,8 +34,10 @@ const MORE: &str = "[[accounts]]\nprotocol = \"pyzor\"\nname = \"alice\"\n\
 #[test]
 fn every_view_is_accessible_and_causes_no_error_in_both_colours_and_on_a_phone() {
     let folder = Folder::new();
-    let server = Server::start(&folder, MORE);
+    let clock = FakeClock::new(&folder);
+    let server = Server::start_with_clock(&clock, &folder, MORE);
     traffic(&server);
+    minutes(&server, &clock);
     let browser = Browser::start();
     browser.open(&format!("{}/", server.url()));
     assert_eq!(browser.text("h1"), "Sign in");
@@ -45,15 +48,15 @@ fn every_view_is_accessible_and_causes_no_error_in_both_colours_and_on_a_phone()
     for (scheme, width, height) in [("light", 1200, 900), ("dark", 1200, 900), ("light", 390, 844), ("dark", 390, 844)]
     {
         browser.prefer(scheme);
-        browser.resize(width, height);
         for view in VIEWS {
+            browser.resize(width, height);
             browser.open(&format!("{}{view}", server.url()));
             assert_eq!(browser.violations(), [""; 0], "{view}, {scheme}, {width}");
             let overflow = browser.run("return document.documentElement.scrollWidth - window.innerWidth");
             assert!(overflow.as_i64().unwrap() <= 0, "{view} is wider than the window of {width}: {overflow}");
             match (view, scheme, width) {
-                ("/", "light", 1200) => keep("overview", &browser.picture()),
-                ("/", "dark", 390) => keep("phone", &browser.picture()),
+                ("/", "light", 1200) => keep("overview", &browser.picture("section:has(.plot)")),
+                ("/", "dark", 390) => keep("phone", &browser.picture(".tiles")),
                 _ => {}
             }
         }
@@ -80,6 +83,9 @@ fn a_link_signs_in_numbers_move_and_a_revoked_message_is_unknown() {
     until("the numbers move", || {
         browser.text("[data-live=pyzor-spam]") == "1" && browser.text("[data-live=claims]") == "2"
     });
+    assert_eq!(browser.text("#health-changed"), "");
+    browser.run("document.getElementById('health-changed').dataset.problems = 'others'");
+    browser.until_text("Health has changed: reload");
     let delays: Vec<Duration> = (2..2 + TRIES).map(|count| delay(&browser, &home, &message, count)).collect();
     assert!(delays.iter().any(|delay| *delay < LIVE), "{delays:?}");
     browser.open(&format!("{}/explain", server.url()));
@@ -87,7 +93,8 @@ fn a_link_signs_in_numbers_move_and_a_revoked_message_is_unknown() {
     browser.click("main form button");
     browser.until_text("The site's own users reported it.");
     assert_eq!(browser.violations(), [""; 0], "an explanation");
-    keep("explain", &browser.picture());
+    browser.resize(1200, 900);
+    keep("explain", &browser.picture("tbody tr:nth-child(2)"));
     browser.run("document.querySelector('input[value=revoke]').form.querySelector('button').click()");
     browser.until_text("Revoked.");
     home.check(&message, false);
@@ -109,6 +116,22 @@ fn pages_work_without_scripts() {
     browser.enable_scripts(true);
     until("the sender is listed", || browser.text("tbody").contains("news.example.org"));
     assert!(browser.text("tbody").contains("Remove"));
+
+    browser.enable_scripts(false);
+    browser.open(&format!("{}/explain", server.url()));
+    browser.type_into("#message", "From: a@forged.example\n\nhello");
+    browser.click("main form button");
+    // This page was loaded without scripts.
+    browser.enable_scripts(true);
+    browser.until_text("Whitelist the sender");
+    browser.enable_scripts(false);
+    browser.click("details summary");
+    // The browser does not send the form: its box is not checked.
+    browser.click("details button");
+    browser.click("details input[type=checkbox]");
+    browser.click("details button");
+    browser.enable_scripts(true);
+    until("the sender is listed", || browser.text("tbody").contains("a@forged.example"));
     assert_eq!(browser.log(), [""; 0]);
 }
 
@@ -204,6 +227,41 @@ fn delay(browser: &Browser, home: &PyzorHome<'_>, message: &[u8], count: u64) ->
     let sent = Instant::now();
     until("the number moves", || browser.text("[data-live=pyzor-spam]") == count.to_string());
     sent.elapsed()
+}
+
+/// Sends checks with all verdicts during some minutes. The server's clock goes to the next minute when it has recorded
+/// the last one.
+fn minutes(server: &Server, clock: &FakeClock) {
+    const CHECKS: [usize; 6] = [3, 5, 2, 6, 4, 5];
+    let [spam, ham, bulk, other] = [SPAM, "razor/multipart.eml", "razor/base64.eml", "razor/html.eml"]
+        .map(|name| testdata(name).display().to_string());
+    let run = |arguments: &[&str]| bruit(&[arguments, &["--server", &server.url()]].concat());
+    let revoked = run(&["revoke", &ham]);
+    assert!(revoked.status.success(), "{revoked:?}");
+    let counted = run(&["count", "--recipients", "500", &bulk]);
+    assert!(counted.status.success(), "{counted:?}");
+    // The check of `traffic`.
+    let mut sent = 1;
+    for (minute, checks) in (0..).zip(CHECKS) {
+        clock.set(60 * minute);
+        let mut messages = vec![spam.as_str(); checks];
+        messages.extend([&ham, &bulk, &other].map(String::as_str).into_iter().cycle().take(checks));
+        let checked = run(&[&["check", "--bulk-threshold", "100"], &messages[..]].concat());
+        assert_eq!(checked.stdout.iter().filter(|byte| **byte == b'\n').count(), messages.len(), "{checked:?}");
+        sent += messages.len() as u64;
+        until("the checks are in the history", || recorded(server) == sent);
+    }
+}
+
+/// Returns the number of checks over HTTP in the history.
+fn recorded(server: &Server) -> u64 {
+    let history = api(server, "/v1/history?span=day");
+    let requests = history["slots"].as_array().unwrap().iter().flat_map(|slot| slot["requests"].as_array().unwrap());
+    let is_check = |one: &&Value| {
+        let verdicts = ["spam", "bulk", "ham", "unknown"];
+        one["protocol"] == "http" && verdicts.iter().any(|verdict| one["answered"] == *verdict)
+    };
+    requests.filter(is_check).map(|one| one["count"].as_u64().unwrap()).sum()
 }
 
 /// Sends reports and checks over two protocols.

@@ -146,9 +146,18 @@ impl Browser {
         self.post("goog/cdp/execute", &json!({"cmd": name, "params": parameters}))
     }
 
-    /// Returns a picture of the window as a PNG file.
-    pub(crate) fn picture(&self) -> Vec<u8> {
+    /// Returns a picture of the page as a PNG file, down to the end of the first element that a CSS selector finds. The
+    /// window keeps the width that was set last, and gets the height of the picture.
+    pub(crate) fn picture(&self, selector: &str) -> Vec<u8> {
+        self.command("Emulation.setScrollbarsHidden", &json!({"hidden": true}));
+        let script = format!(
+            "const box = document.querySelector({selector:?}).getBoundingClientRect(); \
+             return [window.innerWidth, Math.ceil(box.bottom + window.scrollY) + 4]"
+        );
+        let [width, height] = [0, 1].map(|at| u32::try_from(self.run(&script)[at].as_u64().unwrap()).unwrap());
+        self.resize(width, height);
         let value = self.request("GET", &format!("{}/screenshot", self.session), &Value::Null);
+        self.command("Emulation.setScrollbarsHidden", &json!({"hidden": false}));
         STANDARD.decode(value.as_str().unwrap()).unwrap()
     }
 

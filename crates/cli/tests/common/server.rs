@@ -46,6 +46,12 @@ impl Server {
         Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[], Some(clock.clone()))
     }
 
+    /// Starts a server whose system clock follows `clock`, with `more` in its configuration. It accepts jumps of minutes.
+    pub(crate) fn start_with_clock(clock: &FakeClock, folder: &Folder, more: &str) -> Self {
+        folder.write("bruit.toml", configuration(&folder.path("data"), more));
+        Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[], Some(clock.clone()))
+    }
+
     /// Starts a server that uses `clock` and the default memory.
     pub(crate) fn start_with_default_memory(clock: &FakeClock, folder: &Folder) -> Self {
         let config = by_hand(&folder.path("data"));
