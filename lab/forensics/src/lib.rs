@@ -7,7 +7,6 @@
 //! | How many packets does each flow have? | [`flows`] |
 //! | Where did a packet come from, and where was a message seen? | [`traceback`] |
 //! | How are results stored per span of time? | [`pages`] |
-//! | Are the answers correct? (Synthetic traffic with known contents) | [`generate`] |
 //!
 //! The functions of this crate receive bytes and times and return answers. They do not read a clock or draw random
 //! numbers.
@@ -15,6 +14,9 @@
 pub mod attribution;
 pub mod capture;
 pub mod flows;
+// Only tests, benches and examples generate traffic. The module is public for those of other crates. It is here because
+// it shares the random numbers and the capture format of this crate.
+#[doc(hidden)]
 pub mod generate;
 mod mail;
 pub mod packet;
