@@ -48,6 +48,8 @@ pub(crate) enum Stage {
     Doctest,
     /// Build the documentation; warnings are errors.
     Doc,
+    /// Package `bruit-filters` as for publication, and build it from the archive.
+    Crate,
     /// Run the fuzz targets.
     Fuzz,
     /// Build the packages, install them in a minimal system, and use them.
@@ -69,6 +71,7 @@ impl Stage {
             Self::Nextest => run_command(options.cargo(&["nextest", "run", "--workspace"]).args(options.programs())),
             Self::Doctest => run_command(&mut cargo(&["test", "--doc", "--workspace"])),
             Self::Doc => run_command(cargo(&["doc", "--no-deps", "--workspace"]).env("RUSTDOCFLAGS", "-D warnings")),
+            Self::Crate => run_command(&mut cargo(&["package", "--package", "bruit-filters", "--allow-dirty"])),
             Self::Fuzz => fuzz::run(&fuzz::Options::all(options.fuzz_seconds)),
             Self::Packages => dist::check(),
         }
