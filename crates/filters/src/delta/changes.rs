@@ -81,9 +81,9 @@ pub(super) fn change_cells(
 }
 
 /// Spill records by line and tag.
-type SpillRecords = BTreeMap<(u32, u16), u32>;
+type RecordsByPlace = BTreeMap<(u32, u16), u32>;
 
-fn records(spill: &Spill) -> SpillRecords {
+fn records(spill: &Spill) -> RecordsByPlace {
     spill.records().iter().map(|(line, tag, count)| ((line, tag), count)).collect()
 }
 
@@ -94,7 +94,7 @@ pub(super) fn encode_spill(base: &Spill, target: &Spill, output: &mut Vec<u8>) {
     let gone = before.keys().filter(|place| !after.contains_key(place)).map(|&place| (place, 0));
     let now =
         after.iter().filter(|(place, count)| before.get(place) != Some(count)).map(|(&place, &count)| (place, count));
-    let changes: SpillRecords = gone.chain(now).collect();
+    let changes: RecordsByPlace = gone.chain(now).collect();
     output.extend_from_slice(&(changes.len() as u32).to_le_bytes());
     for (&(line, tag), &count) in &changes {
         write_entry(&SpillEntry { line, tag, count }, output);

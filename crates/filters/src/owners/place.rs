@@ -11,13 +11,13 @@ use crate::lines::Line;
 /// table `j`. The home line of a feature, computed from the total number of lines, selects the interleaved table. Both
 /// lines of a feature are therefore among the copies of its former lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(super) struct TableShape {
     /// Number of lines before any growth. Always even, so that the two lines of a feature differ.
     pub(super) base: usize,
     pub(super) factor: usize,
 }
 
-impl Shape {
+impl TableShape {
     /// Creates the shape of a table of `lines` lines that never grew.
     pub(super) const fn new(lines: usize) -> Self {
         Self { base: lines, factor: 1 }
@@ -33,22 +33,22 @@ impl Shape {
 
 /// The two lines of a feature, and its check.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct FeaturePlace {
     pub(super) lines: [usize; 2],
     pub(super) check: u8,
 }
 
-impl Place {
+impl FeaturePlace {
     #[inline(always)]
-    pub(super) fn of(feature: &Fingerprint, shape: Shape) -> Self {
+    pub(super) fn of(feature: &Fingerprint, shape: TableShape) -> Self {
         // Both halves of the fingerprint are used, because a caller may store only the features with the lowest values,
         // whose high halves are not random.
         let word = feature.high() ^ feature.low();
-        let Shape { base, factor } = shape;
+        let TableShape { base, factor } = shape;
         let inner = reduce(word, base as u64) as usize;
         let home = reduce(word, (base * factor) as u64) as usize;
         let check = word as u8;
-        // This gives the same result as `Shape::other_line` without a division, because `home` is one of the copies of
+        // This gives the same result as `TableShape::other_line` without a division, because `home` is one of the copies of
         // `inner`.
         let other = factor * other_line(inner, check, base) + (home - factor * inner);
         Self { lines: [home, other], check }
@@ -69,7 +69,7 @@ fn other_line(line: usize, check: u8, lines: usize) -> usize {
 
 /// Returns all slots with the feature's check in either of its lines.
 #[inline(always)]
-pub(super) fn slots_with_check<const BITS: u32>(lines: &[Line], place: Place) -> impl Iterator<Item = Slot> {
+pub(super) fn slots_with_check<const BITS: u32>(lines: &[Line], place: FeaturePlace) -> impl Iterator<Item = Slot> {
     let pair = place.lines.map(|line| SlotLine::of(&lines[line]));
     let [first, second] = pair.map(|line| line.with_check(place.check));
     // One loop covers the slots of both lines, because a branch on the line of a slot would be unpredictable.
@@ -84,9 +84,9 @@ mod tests {
     #[test]
     fn a_feature_lies_among_the_copies_of_its_former_lines() {
         for (base, factor, more) in [(2, 2, 2), (10, 3, 2), (98, 5, 7), (6_144, 32, 4)] {
-            let (before, after) = (Shape { base, factor }, Shape { base, factor: factor * more });
+            let (before, after) = (TableShape { base, factor }, TableShape { base, factor: factor * more });
             for feature in test_keys(0, 2_000) {
-                let (old, new) = (Place::of(&feature, before), Place::of(&feature, after));
+                let (old, new) = (FeaturePlace::of(&feature, before), FeaturePlace::of(&feature, after));
                 assert_eq!(new.lines.map(|line| line / more), old.lines);
                 let [home, other] = new.lines;
                 assert_eq!((after.other_line(home, new.check), after.other_line(other, new.check)), (other, home));

@@ -3,7 +3,7 @@
 use std::io::Read;
 
 use super::numbering::Numbering;
-use super::place::Shape;
+use super::place::TableShape;
 use super::table::{GROWTHS_MAX, OwnerTable};
 use crate::snapshot::head::{Kind, NUMBER_MAX, lines_within, put_grown_head, read_grown_head, within, within_u32};
 use crate::snapshot::{RestoreError, Snapshot, continue_all};
@@ -29,7 +29,7 @@ impl<const BITS: u32> OwnerTable<BITS> {
 }
 
 /// Restores the shape and growths of a table of `lines` lines from [`OwnerTable::growth_fields`].
-fn restore_growth(lines: usize, next: u64, fields: &[u64]) -> Result<(Shape, Vec<(u64, u64)>), RestoreError> {
+fn restore_growth(lines: usize, next: u64, fields: &[u64]) -> Result<(TableShape, Vec<(u64, u64)>), RestoreError> {
     let what = "the growth factor of the table";
     let factor = within(what, fields[0].max(1), ..=lines as u64 / LINES_MIN)? as usize;
     let base = lines / factor;
@@ -41,7 +41,7 @@ fn restore_growth(lines: usize, next: u64, fields: &[u64]) -> Result<(Shape, Vec
         let earlier = growths.last().map_or(0, |growth| growth.0);
         growths.push((within(what, pair[0], earlier..=next)?, within(what, pair[1], 1..=NUMBER_MAX)?));
     }
-    Ok((Shape { base, factor }, growths))
+    Ok((TableShape { base, factor }, growths))
 }
 
 impl<const BITS: u32> Snapshot for OwnerTable<BITS> {

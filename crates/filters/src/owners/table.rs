@@ -3,7 +3,7 @@
 use super::feature::{Feature, PARTS, Part};
 use super::line::{EMPTY_TAG, SLOTS, Slot, SlotLine, SlotSet};
 use super::numbering::{Numbering, Owner, TAG_BITS, WIDE_TAG_BITS, sweep_owners};
-use super::place::{Place, Shape, slots_with_check};
+use super::place::{FeaturePlace, TableShape, slots_with_check};
 use super::votes::Votes;
 use crate::kernels::ring::fetch;
 use crate::kernels::{IN_FLIGHT, is_cached, pipelined};
@@ -55,7 +55,7 @@ pub(super) const GROWTHS_MAX: usize = 16;
 pub struct OwnerTable<const BITS: u32 = TAG_BITS> {
     pub(super) lines: Lines,
     /// The number of lines, and its growth.
-    pub(super) shape: Shape,
+    pub(super) shape: TableShape,
     /// The growths in order, each as an owner number and a factor. The table holds `factor` copies of each slot of the
     /// owners before that number.
     pub(super) growths: Vec<(u64, u64)>,
@@ -152,11 +152,11 @@ impl OwnerTableWithoutParts {
 impl<const BITS: u32> OwnerTable<BITS> {
     /// Creates an empty table of at most `lines` lines, but at least two.
     pub(super) fn with_lines(lines: usize) -> Result<Self, OutOfMemory> {
-        Self::with_shape(Shape::new((lines / 2 * 2).max(2)))
+        Self::with_shape(TableShape::new((lines / 2 * 2).max(2)))
     }
 
     /// Creates an empty table of this shape.
-    pub(super) fn with_shape(shape: Shape) -> Result<Self, OutOfMemory> {
+    pub(super) fn with_shape(shape: TableShape) -> Result<Self, OutOfMemory> {
         let (lines, numbering) = (Lines::new(shape.base * shape.factor)?, Numbering::new());
         Ok(Self { lines, shape, growths: Vec::new(), numbering, sweep_at: 0, kicks: 0, evictions: 0 })
     }
@@ -246,14 +246,14 @@ impl<const BITS: u32> OwnerTable<BITS> {
     fn add_ready(&mut self, features: &[Feature], added: &mut Added) {
         let shape = self.shape;
         if !is_cached(&self.lines) {
-            features.iter().for_each(|feature| fetch(&self.lines, Place::of(&feature.fingerprint, shape).lines));
+            features.iter().for_each(|feature| fetch(&self.lines, FeaturePlace::of(&feature.fingerprint, shape).lines));
         }
         for feature in features {
-            self.add_one(Place::of(&feature.fingerprint, shape), feature.part, added);
+            self.add_one(FeaturePlace::of(&feature.fingerprint, shape), feature.part, added);
         }
     }
 
-    fn add_one(&mut self, place: Place, part: Part, added: &mut Added) {
+    fn add_one(&mut self, place: FeaturePlace, part: Part, added: &mut Added) {
         let tag = added.owner.tag::<BITS>();
         let part = if BITS == TAG_BITS { part } else { Part::default() };
         if self.live_tags(place).any(|other| other == tag) {
@@ -277,13 +277,13 @@ impl<const BITS: u32> OwnerTable<BITS> {
 
     /// Returns the tags of the live slots that may belong to this feature.
     #[inline(always)]
-    fn live_tags(&self, place: Place) -> impl Iterator<Item = u32> {
+    fn live_tags(&self, place: FeaturePlace) -> impl Iterator<Item = u32> {
         let numbering = self.numbering;
         slots_with_check::<BITS>(&self.lines, place).map(|slot| slot.tag).filter(move |&tag| numbering.is_live_tag(tag))
     }
 
     /// Writes `slot` to one of its two lines. Returns the live slot that was evicted for it, if any.
-    fn insert(&mut self, place: Place, slot: Slot) -> Option<Slot> {
+    fn insert(&mut self, place: FeaturePlace, slot: Slot) -> Option<Slot> {
         let free = place.lines.map(|line| self.free_slots(line));
         let emptier = usize::from(free[1].len() > free[0].len());
         let line = place.lines[emptier];
@@ -355,8 +355,8 @@ impl<const BITS: u32> OwnerTable<BITS> {
     pub fn votes(&self, features: &[Fingerprint], votes: &mut Votes) {
         votes.clear();
         let (numbering, shape) = (self.numbering, self.shape);
-        let locate = |_: &&[Line], feature: &Fingerprint| Place::of(feature, shape);
-        let work = |lines: &mut &[Line], _, _: &Fingerprint, place: Place| {
+        let locate = |_: &&[Line], feature: &Fingerprint| FeaturePlace::of(feature, shape);
+        let work = |lines: &mut &[Line], _, _: &Fingerprint, place: FeaturePlace| {
             for slot in slots_with_check::<BITS>(lines, place) {
                 if let Some(place) = numbering.place_of(slot.tag) {
                     votes.cast(place, slot.part);
@@ -372,7 +372,7 @@ impl<const BITS: u32> OwnerTable<BITS> {
     /// [`add`](Self::add) refuses the feature.
     #[must_use]
     pub fn owners_of(&self, feature: &Fingerprint) -> usize {
-        self.live_tags(Place::of(feature, self.shape)).count()
+        self.live_tags(FeaturePlace::of(feature, self.shape)).count()
     }
 
     /// Erases the features of a revoked owner and returns the number of erased slots. Pass all features that the owner
@@ -382,10 +382,10 @@ impl<const BITS: u32> OwnerTable<BITS> {
             return 0;
         }
         let shape = self.shape;
-        features.iter().map(|feature| self.remove_one(Place::of(feature, shape), owner.tag::<BITS>())).sum()
+        features.iter().map(|feature| self.remove_one(FeaturePlace::of(feature, shape), owner.tag::<BITS>())).sum()
     }
 
-    fn remove_one(&mut self, place: Place, tag: u32) -> usize {
+    fn remove_one(&mut self, place: FeaturePlace, tag: u32) -> usize {
         let mut removed = 0;
         for line in place.lines {
             let line = self.line_mut(line);

@@ -3,7 +3,7 @@
 use super::feature::{Feature, Part};
 use super::line::SlotLine;
 use super::numbering::{OWNERS_LIVE_MAX, Owner, TAG_BITS, sweep_owners};
-use super::place::Place;
+use super::place::FeaturePlace;
 use super::table::OwnerTable;
 use super::votes::Votes;
 use crate::lines::LINE_BYTES;
@@ -31,7 +31,7 @@ fn assert_slots_are_their_owners(table: &OwnerTable, features: impl Fn(Owner) ->
             let slot = line.slot::<TAG_BITS>(i);
             let owner = table.numbering.owner_at(table.numbering.place_of(slot.tag).unwrap());
             let mut places = features(owner).into_iter().map(|feature| {
-                let place = Place::of(&feature.fingerprint, table.shape);
+                let place = FeaturePlace::of(&feature.fingerprint, table.shape);
                 (place.check, feature.part, place.lines)
             });
             assert!(

@@ -56,7 +56,7 @@ pub struct Needs {
 }
 
 /// The positions of a key's cells.
-struct Place {
+struct CellPlace {
     /// Line and slot of each cell.
     slots: [(usize, usize); 4],
     /// Tag of the key's own record.
@@ -69,7 +69,7 @@ fn lines_of(key: &Fingerprint, lines: usize) -> [usize; 2] {
     [key.high(), mix(key.high(), MULTIPLIER_A)].map(|word| reduce(word, lines as u64) as usize)
 }
 
-impl Place {
+impl CellPlace {
     #[inline(always)]
     fn of(key: &Fingerprint, lines: usize) -> Self {
         let [first, second] = lines_of(key, lines);
@@ -184,7 +184,7 @@ impl CountsRing {
     /// [`NotLive`] if the epoch is not live.
     pub fn count_in(&self, key: &Fingerprint, epoch: u64) -> Result<u32, NotLive> {
         let lane = self.lanes.lane_of(epoch)?;
-        let place = Place::of(key, self.lines.len());
+        let place = CellPlace::of(key, self.lines.len());
         Ok(self.lane_count(lane, (self.least(&place) >> (8 * lane)) as u32 & CELL_TOP, &place))
     }
 
@@ -194,7 +194,7 @@ impl CountsRing {
     /// [`NotLive`] if the epoch is not live.
     pub fn needs(&self, key: &Fingerprint, epoch: u64, amount: u32) -> Result<Needs, NotLive> {
         let lane = self.lanes.lane_of(epoch)?;
-        let place = Place::of(key, self.lines.len());
+        let place = CellPlace::of(key, self.lines.len());
         let cell = (self.least(&place) >> (8 * lane)) as u32 & CELL_TOP;
         let passes_top = cell.saturating_add(amount) > CELL_TOP;
         let record = passes_top && !self.records.has_record(lane, place.line(), place.tag);
@@ -335,14 +335,14 @@ impl CountsRing {
 
     /// Returns the minimum of a key's cells in every generation, one byte each.
     #[inline(always)]
-    fn least(&self, place: &Place) -> u64 {
+    fn least(&self, place: &CellPlace) -> u64 {
         let [a, b, c, d] = place.slots.map(|at| spread(slot(&self.lines, at)));
         least_bytes(least_bytes(a, b), least_bytes(c, d))
     }
 
     #[inline(always)]
     fn window_count(&self, key: &Fingerprint) -> u32 {
-        let place = Place::of(key, self.lines.len());
+        let place = CellPlace::of(key, self.lines.len());
         let least = self.least(&place) & self.live_bytes();
         // Adding 1 sets the fifth bit of every byte that is 15.
         let heavy = (least + 0x0101_0101_0101_0101) & 0x1010_1010_1010_1010;
@@ -354,19 +354,19 @@ impl CountsRing {
     }
 
     #[inline(never)]
-    fn heavy_window_count(&self, least: u64, place: &Place) -> u32 {
+    fn heavy_window_count(&self, least: u64, place: &CellPlace) -> u32 {
         let cells = least.to_le_bytes().into_iter().enumerate();
         cells.fold(0, |sum: u32, (lane, cell)| sum.saturating_add(self.lane_count(lane, u32::from(cell), place)))
     }
 
     /// Returns the count of a key in one generation. `cell` is the minimum of the key's cells in that generation.
-    fn lane_count(&self, lane: usize, cell: u32, place: &Place) -> u32 {
+    fn lane_count(&self, lane: usize, cell: u32, place: &CellPlace) -> u32 {
         if cell < CELL_TOP { cell } else { self.records.heavy_count(lane, place.line(), place.tag) }
     }
 
     #[inline(always)]
     fn add(&mut self, key: &Fingerprint, lane: usize, amount: u32) {
-        let place = Place::of(key, self.lines.len());
+        let place = CellPlace::of(key, self.lines.len());
         let shift = 4 * lane;
         let cells = place.slots.map(|at| slot(&self.lines, at) >> shift & CELL_TOP);
         let least = cells.into_iter().min().expect("a key has cells");

@@ -22,7 +22,7 @@ use crate::lines::Line;
 pub(crate) fn insert(lines: &mut [Line], spill: &mut Spill, keys: &[Fingerprint]) {
     let work = |lines: &mut &mut [Line], _, key: &Fingerprint, place: u32| {
         let line = &mut lines[place as usize];
-        let cells = Cells::read(load(line), key.low());
+        let cells = LineCells::read(load(line), key.low());
         let below_top = cells.least() ^ CELL_TOP as u32;
         // This is computed for all keys but needed only for keys with counts above 15, because a branch would often be
         // mispredicted on real traffic.
@@ -39,7 +39,7 @@ pub(crate) fn insert(lines: &mut [Line], spill: &mut Spill, keys: &[Fingerprint]
 pub(crate) fn count(lines: &[Line], spill: &Spill, keys: &[Fingerprint], found: &mut [u32]) {
     let work = |lines: &mut &[Line], i: usize, key: &Fingerprint, place: u32| {
         let line = &lines[place as usize];
-        let least = Cells::read(load(line), key.low()).least();
+        let least = LineCells::read(load(line), key.low()).least();
         let below_top = least ^ CELL_TOP as u32;
         let recorded = entry_count(line.0[LAST_ROW], key.low());
         found[i] = select_unpredictable(below_top == 0, recorded, least);
@@ -68,7 +68,7 @@ static LEFT_OUT: [Line; LEFT_OUT_PAIRS.len()] = {
 };
 
 /// A key's cells in a line.
-struct Cells {
+struct LineCells {
     line: Halves,
     /// Shift of each word that moves the cell to the lowest bits.
     shifts: Halves,
@@ -78,7 +78,7 @@ struct Cells {
     least: __m256i,
 }
 
-impl Cells {
+impl LineCells {
     #[inline]
     #[target_feature(enable = "avx2")]
     fn read(line: Halves, low: u64) -> Self {
