@@ -531,86 +531,55 @@ impl Engine {
     }
 
     fn apply_admitted(&mut self, event: &Event) -> Outcome {
+        // Ticks and claims set the time themselves.
+        if !matches!(event, Event::Tick { .. } | Event::Claim { .. }) {
+            self.advance_time(event.time());
+        }
         match event {
             Event::Tick { now, lines } => self.tick(*now, *lines as usize),
             Event::Claim { by, claim, flag, fingerprints } => {
                 self.apply_claim(by, *claim, *flag, fingerprints).unwrap_or_else(Outcome::Refused)
             }
-            Event::IdentifiedClaim { now, id, events } => {
-                self.advance_time(*now);
-                self.apply_identified(*id, events)
-            }
-            Event::Bulk { by, targets, fingerprints } => {
-                self.advance_time(by.now);
-                self.count(by, *targets, fingerprints)
-            }
+            Event::IdentifiedClaim { id, events, .. } => self.apply_identified(*id, events),
+            Event::Bulk { by, targets, fingerprints } => self.count(by, *targets, fingerprints),
             Event::Text { by, fingerprint, text } => {
-                self.advance_time(by.now);
                 self.charge(Book::Texts, by, 1);
                 self.replicas.report_text(text, *fingerprint);
                 Outcome::Done
             }
-            Event::Good { by, features } => {
-                self.advance_time(by.now);
+            Event::Good { features, .. } => {
                 self.replicas.learn_good_features(features).map_err(|_| Refusal::GoodIsFull).into()
             }
-            Event::GoodFeatures { by, features } => {
-                self.advance_time(by.now);
+            Event::GoodFeatures { features, .. } => {
                 self.replicas.make_good(features).map_err(|_| Refusal::GoodIsFull).into()
             }
             Event::Shingles { by, change, digest, shingles } => {
-                self.advance_time(by.now);
                 self.charge(Book::Texts, by, 1);
                 self.change_text(*change, digest, shingles.as_deref());
                 Outcome::Done
             }
-            Event::Account { now, change } => {
-                self.advance_time(*now);
-                self.change_account(change).into()
-            }
-            Event::Whitelist { now, change } => {
-                self.advance_time(*now);
-                self.change_whitelist(change).into()
-            }
-            Event::Policy { now, policy } => {
-                self.advance_time(*now);
-                self.change_policy(policy).into()
-            }
-            Event::Origin { now, change } => {
-                self.advance_time(*now);
+            Event::Account { change, .. } => self.change_account(change).into(),
+            Event::Whitelist { change, .. } => self.change_whitelist(change).into(),
+            Event::Policy { policy, .. } => self.change_policy(policy).into(),
+            Event::Origin { change, .. } => {
                 self.change_origin(change);
                 Outcome::Done
             }
-            Event::Sealed { now, chain, sequence, taken, bytes, hash } => {
-                self.advance_time(*now);
+            Event::Sealed { chain, sequence, taken, bytes, hash, .. } => {
                 self.seal(*chain, *sequence, *taken, *bytes, *hash)
             }
-            Event::Received { now, segment } => {
-                self.advance_time(*now);
-                self.receive(segment)
-            }
-            Event::Repair { now, chain } => {
-                self.advance_time(*now);
+            Event::Received { segment, .. } => self.receive(segment),
+            Event::Repair { chain, .. } => {
                 self.repair(chain);
                 Outcome::Done
             }
             Event::Forget { now, key, by, is_forgotten } => {
-                self.advance_time(*now);
                 self.forget(*now, *key, *by, *is_forgotten);
                 Outcome::Done
             }
-            Event::Reread { now, segment } => {
-                self.advance_time(*now);
-                self.reread(segment)
-            }
-            Event::Rebuild { now } => {
-                self.advance_time(*now);
-                self.advance_rebuild()
-            }
-            Event::Resize { now, budget_bytes } => {
-                self.advance_time(*now);
-                self.resize(*budget_bytes).into()
-            }
+            Event::Reread { segment, .. } => self.reread(segment),
+            Event::Rebuild { .. } => self.advance_rebuild(),
+            Event::Resize { budget_bytes, .. } => self.resize(*budget_bytes).into(),
         }
     }
 

@@ -304,114 +304,90 @@ impl Event {
         }
     }
 
-    /// Appends the encoded event.
+    /// Appends the encoded event: its kind, its time, and its other fields.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        out.push(self.kind());
+        out.extend(self.time().0.to_le_bytes());
+        self.encode_fields(out);
+    }
+
+    /// Returns the number of the kind of the event.
+    const fn kind(&self) -> u8 {
         match self {
-            Self::Tick { now, lines } => {
-                out.push(1);
-                out.extend(now.0.to_le_bytes());
-                out.extend(lines.to_le_bytes());
-            }
+            Self::Tick { .. } => 1,
+            Self::Claim { .. } => 2,
+            Self::Bulk { .. } => 3,
+            Self::Text { .. } => 4,
+            Self::Good { .. } => 5,
+            Self::Shingles { .. } => 6,
+            Self::Account { .. } => 7,
+            Self::Whitelist { .. } => 8,
+            Self::Policy { .. } => 9,
+            Self::Origin { .. } => 10,
+            Self::Sealed { .. } => 11,
+            Self::Received { .. } => 12,
+            Self::Repair { .. } => 13,
+            Self::Resize { .. } => 14,
+            Self::GoodFeatures { .. } => 15,
+            Self::Forget { .. } => 16,
+            Self::Reread { .. } => 17,
+            Self::Rebuild { .. } => 18,
+            Self::IdentifiedClaim { .. } => 19,
+        }
+    }
+
+    /// Appends all fields except the time.
+    fn encode_fields(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Tick { lines, .. } => out.extend(lines.to_le_bytes()),
             Self::Claim { by, claim, flag, fingerprints } => {
-                out.push(2);
-                by.encode(out);
+                put_reporter(out, &by.reporter);
                 out.extend([claim_byte(*claim), *flag]);
                 put_fingerprints(out, fingerprints);
             }
             Self::Bulk { by, targets, fingerprints } => {
-                out.push(3);
-                by.encode(out);
+                put_reporter(out, &by.reporter);
                 out.extend(targets.to_le_bytes());
                 put_fingerprints(out, fingerprints);
             }
             Self::Text { by, fingerprint, text } => {
-                out.push(4);
-                by.encode(out);
+                put_reporter(out, &by.reporter);
                 put_fingerprint(out, *fingerprint);
                 text.encode(out);
             }
-            Self::Good { by, features } => {
-                out.push(5);
-                by.encode(out);
+            Self::Good { by, features } | Self::GoodFeatures { by, features } => {
+                put_reporter(out, &by.reporter);
                 put_features(out, features);
             }
             Self::Shingles { by, change, digest, shingles } => {
-                out.push(6);
-                by.encode(out);
+                put_reporter(out, &by.reporter);
                 change.encode(out);
                 out.extend(&digest[..]);
                 let shingles = shingles.as_ref().map_or(&[][..], |shingles| &shingles[..]);
                 out.push(shingles.len() as u8);
                 shingles.iter().for_each(|shingle| out.extend(shingle.to_le_bytes()));
             }
-            Self::Account { now, change } => {
-                out.push(7);
-                out.extend(now.0.to_le_bytes());
-                change.encode(out);
-            }
-            Self::Whitelist { now, change } => {
-                out.push(8);
-                out.extend(now.0.to_le_bytes());
-                change.encode(out);
-            }
-            Self::Policy { now, policy } => {
-                out.push(9);
-                out.extend(now.0.to_le_bytes());
-                policy.encode(out);
-            }
-            Self::Origin { now, change } => {
-                out.push(10);
-                out.extend(now.0.to_le_bytes());
-                change.encode(out);
-            }
-            Self::Sealed { now, chain, sequence, taken, bytes, hash } => {
-                out.push(11);
-                out.extend(now.0.to_le_bytes());
+            Self::Account { change, .. } => change.encode(out),
+            Self::Whitelist { change, .. } => change.encode(out),
+            Self::Policy { policy, .. } => policy.encode(out),
+            Self::Origin { change, .. } => change.encode(out),
+            Self::Sealed { chain, sequence, taken, bytes, hash, .. } => {
                 put_chain(out, chain);
                 out.extend(sequence.to_le_bytes());
                 out.extend(taken.to_le_bytes());
                 out.extend(bytes.to_le_bytes());
                 out.extend(hash);
             }
-            Self::Received { now, segment } => {
-                out.push(12);
-                out.extend(now.0.to_le_bytes());
-                segment.encode(out);
-            }
-            Self::Repair { now, chain } => {
-                out.push(13);
-                out.extend(now.0.to_le_bytes());
-                put_chain(out, chain);
-            }
-            Self::Resize { now, budget_bytes } => {
-                out.push(14);
-                out.extend(now.0.to_le_bytes());
-                out.extend(budget_bytes.to_le_bytes());
-            }
-            Self::GoodFeatures { by, features } => {
-                out.push(15);
-                by.encode(out);
-                put_features(out, features);
-            }
-            Self::Forget { now, key, by, is_forgotten } => {
-                out.push(16);
-                out.extend(now.0.to_le_bytes());
+            Self::Received { segment, .. } | Self::Reread { segment, .. } => segment.encode(out),
+            Self::Repair { chain, .. } => put_chain(out, chain),
+            Self::Resize { budget_bytes, .. } => out.extend(budget_bytes.to_le_bytes()),
+            Self::Forget { key, by, is_forgotten, .. } => {
                 out.extend(key);
                 out.extend(by);
                 out.push(u8::from(*is_forgotten));
             }
-            Self::Reread { now, segment } => {
-                out.push(17);
-                out.extend(now.0.to_le_bytes());
-                segment.encode(out);
-            }
-            Self::Rebuild { now } => {
-                out.push(18);
-                out.extend(now.0.to_le_bytes());
-            }
-            Self::IdentifiedClaim { now, id, events } => {
-                out.push(19);
-                out.extend(now.0.to_le_bytes());
+            Self::Rebuild { .. } => {}
+            Self::IdentifiedClaim { id, events, .. } => {
                 put_fingerprint(out, *id);
                 out.push(events.len() as u8);
                 events.iter().for_each(|event| event.encode(out));
@@ -511,14 +487,13 @@ fn read_flag_of_forgetting(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
     }
 }
 
-impl By {
-    fn encode(&self, out: &mut Vec<u8>) {
-        out.extend(self.now.0.to_le_bytes());
-        out.extend(self.reporter.id.to_le_bytes());
-        out.push(self.reporter.standing as u8);
-        out.extend(self.reporter.group.to_le_bytes());
-    }
+fn put_reporter(out: &mut Vec<u8>, reporter: &Reporter) {
+    out.extend(reporter.id.to_le_bytes());
+    out.push(reporter.standing as u8);
+    out.extend(reporter.group.to_le_bytes());
+}
 
+impl By {
     fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let now = Time(reader.u64("a time")?);
         let id = reader.u64("a reporter")?;
