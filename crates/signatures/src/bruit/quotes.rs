@@ -38,13 +38,13 @@ const MARK_BYTES_MAX: usize = 120;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Signs {
     /// The header field that the line begins with.
-    field: Option<Field>,
+    field: Option<CopiedField>,
     /// True if the line has only the name of the field, without a value.
     is_bare_field: bool,
     /// True if the line begins with a quote prefix such as `>`.
     pub is_quoted: bool,
     /// The mark of a forward, if the line is such a mark.
-    mark: Option<Mark>,
+    mark: Option<ForwardMark>,
     /// True if the line is blank.
     pub is_blank: bool,
     /// True if the line ends like an attribution.
@@ -55,7 +55,7 @@ pub(super) struct Signs {
 
 /// The mark of a forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mark {
+enum ForwardMark {
     /// With dashes or other signs before it: `-----Original Message-----`.
     Fenced,
     /// The words alone: `Begin forwarded message:`.
@@ -64,9 +64,9 @@ enum Mark {
 
 /// A header field that mail programs copy. Each field has a bit of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Field(u32);
+struct CopiedField(u32);
 
-impl Field {
+impl CopiedField {
     const FROM: Self = Self(1);
     const DATE: Self = Self(2);
     const TO: Self = Self(4);
@@ -76,15 +76,15 @@ impl Field {
     const NUMBER: Self = Self(32);
 }
 
-const FIELD_NAMES: [(Field, &str); 6] = [
+const FIELD_NAMES: [(CopiedField, &str); 6] = [
     (
-        Field::FROM,
+        CopiedField::FROM,
         "from,von,de,da,van,från,fra,lähettäjä,od,от,от кого,kimden,gönderen,feladó,de la,expeditor,mittente,remitente,\
          remetente,expéditeur,absender,afzender,avsändare,afsender,avsender,nadawca,отправитель,odesílatel,发件人,寄件者,差出人,\
          보낸 사람,від,από,Από,发信人,寄件人,발신,saatja,nuo,từ,מאת,من",
     ),
     (
-        Field::DATE,
+        CopiedField::DATE,
         "date,sent,datum,gesendet,gesendet am,envoyé,envoyé le,enviado,enviada,enviado el,enviado em,enviada em,fecha,data,\
          inviato,verzonden,verzonden op,skickat,sendt,sendt den,dato,lähetetty,päivämäärä,pvm,päiväys,wysłano,дата,отправлено,\
          дата отправки,odesláno,gönderildi,gönderme tarihi,gönderilme tarihi,tarih,elküldve,küldve,dátum,trimis,trimis la,\
@@ -92,17 +92,17 @@ const FIELD_NAMES: [(Field, &str); 6] = [
          날짜,poslano,odoslané,đã gửi,ngày,изпратено,saadetud,kuupäev,išsiųsta,enviat,enviat el,נשלח,תאריך,تاريخ الإرسال,التاريخ",
     ),
     (
-        Field::TO,
+        CopiedField::TO,
         "to,an,à,a,para,aan,till,til,vastaanottaja,do,кому,komu,kime,alıcı,címzett,către,catre,pour,destinataire,\
          destinatario,destinatário,empfänger,收件人,宛先,받는 사람,받은 사람,προς,Προς,收件者,za,tới,đến,до,adressaat,kam,per a,אל,إلى",
     ),
     (
-        Field::SUBJECT,
+        CopiedField::SUBJECT,
         "subject,betreff,objet,sujet,asunto,oggetto,assunto,onderwerp,ämne,emne,aihe,temat,тема,předmět,predmet,konu,tárgy,\
          subiect,主题,主旨,件名,제목,θέμα,Θέμα,относно,chủ đề,teema,tema,נושא,الموضوع",
     ),
-    (Field::COPY, "cc,kopie,copie,copia,kopia,kopi,kopio,копия,bilgi,másolat,cópia,dw,抄送"),
-    (Field::NUMBER, "message,nachricht,mensaje,messaggio,mensagem,bericht"),
+    (CopiedField::COPY, "cc,kopie,copie,copia,kopia,kopi,kopio,копия,bilgi,másolat,cópia,dw,抄送"),
+    (CopiedField::NUMBER, "message,nachricht,mensaje,messaggio,mensagem,bericht"),
 ];
 
 /// The words in the line between a reply and the original, or between a cover note and the forwarded message.
@@ -133,7 +133,7 @@ const OPENERS: &str = "on,am,le,el,il,em,op,den,w,dnia,dne,pe,in,în,la,no,a,at,
 
 /// The word lists above, folded in the same way as the text.
 struct Tables {
-    fields: HashMap<String, Field>,
+    fields: HashMap<String, CopiedField>,
     marks: Vec<String>,
     verbs: Vec<String>,
     openers: Vec<String>,
@@ -225,7 +225,7 @@ fn without_emphasis(line: &str) -> &str {
 }
 
 /// Returns the field that a line begins with, and whether the line ends after the field name.
-fn field(line: &str) -> Option<(Field, bool)> {
+fn field(line: &str) -> Option<(CopiedField, bool)> {
     let line = without_emphasis(line);
     let head = line.get(..line.floor_char_boundary(NAME_BYTES_MAX.min(line.len())))?;
     let (name, _) = head.split_once(':')?;
@@ -234,7 +234,7 @@ fn field(line: &str) -> Option<(Field, bool)> {
 }
 
 /// Returns the mark of a forward, if the line is such a mark.
-fn mark(line: &str) -> Option<Mark> {
+fn mark(line: &str) -> Option<ForwardMark> {
     let is_sign =
         |char: char| matches!(char, '-' | '_' | '=' | '*' | '~' | '#' | '+' | '.' | ' ' | '\t' | '<' | '>' | ':');
     let inner = line.trim_matches(is_sign);
@@ -244,9 +244,9 @@ fn mark(line: &str) -> Option<Mark> {
     let signs = line.bytes().take_while(|byte| matches!(byte, b'-' | b'_' | b'=' | b'*' | b'~' | b'#' | b'+')).count();
     let has = |test: &dyn Fn(&str) -> bool| TABLES.marks.iter().any(|mark| test(mark));
     if signs >= 2 {
-        has(&|mark| inner.starts_with(mark)).then_some(Mark::Fenced)
+        has(&|mark| inner.starts_with(mark)).then_some(ForwardMark::Fenced)
     } else {
-        has(&|mark| inner == mark).then_some(Mark::Bare)
+        has(&|mark| inner == mark).then_some(ForwardMark::Bare)
     }
 }
 
@@ -258,11 +258,11 @@ pub(super) fn original(signs: &[Signs]) -> Option<usize> {
         return None;
     }
     let from = if first.mark.is_some() { 1 + blanks(signs.get(1..)?) } else { 0 };
-    let header = Header::at(signs.get(from..)?);
+    let header = CopiedHeader::at(signs.get(from..)?);
     let is_original = match first.mark {
         None => header.is_complete(),
-        Some(Mark::Bare) => header.count() >= 2,
-        Some(Mark::Fenced) => header.count() >= 1 || has_field_below(signs.get(from..)?),
+        Some(ForwardMark::Bare) => header.count() >= 2,
+        Some(ForwardMark::Fenced) => header.count() >= 1 || has_field_below(signs.get(from..)?),
     };
     is_original.then_some(from + header.length)
 }
@@ -270,7 +270,7 @@ pub(super) fn original(signs: &[Signs]) -> Option<usize> {
 /// Returns true if one of the next few lines is a field. The forwarding program may have written other lines above the
 /// fields.
 fn has_field_below(signs: &[Signs]) -> bool {
-    let has_field = |signs: &Signs| signs.field.is_some_and(|field| field != Field::NUMBER);
+    let has_field = |signs: &Signs| signs.field.is_some_and(|field| field != CopiedField::NUMBER);
     signs.iter().filter(|signs| !signs.is_blank).take(HEADER_OTHERS_MAX * 2).any(has_field)
 }
 
@@ -280,19 +280,19 @@ fn blanks(signs: &[Signs]) -> usize {
 
 /// The fields of a copied header.
 #[derive(Clone, Copy, Debug, Default)]
-struct Header {
+struct CopiedHeader {
     fields: u32,
     length: usize,
 }
 
-impl Header {
+impl CopiedHeader {
     fn at(signs: &[Signs]) -> Self {
         let mut header = Self::default();
         let (mut others, mut is_bare) = (0, false);
         for (at, line) in signs.iter().take(HEADER_LINES_MAX).enumerate() {
             if let Some(field) = line.field {
                 // This field begins the header of the next message of a digest, or of a reply to this message.
-                if header.is_complete() && header.has(field) && header.has(Field::DATE) {
+                if header.is_complete() && header.has(field) && header.has(CopiedField::DATE) {
                     break;
                 }
                 header.fields |= field.0;
@@ -314,7 +314,7 @@ impl Header {
         header
     }
 
-    const fn has(self, field: Field) -> bool {
+    const fn has(self, field: CopiedField) -> bool {
         self.fields & field.0 != 0
     }
 
@@ -325,7 +325,9 @@ impl Header {
     /// Returns true if the header has an author, a subject, and a date or a number in a digest. All mail programs copy
     /// these fields, and few other texts have them.
     const fn is_complete(self) -> bool {
-        self.has(Field::FROM) && self.has(Field::SUBJECT) && (self.has(Field::DATE) || self.has(Field::NUMBER))
+        self.has(CopiedField::FROM)
+            && self.has(CopiedField::SUBJECT)
+            && (self.has(CopiedField::DATE) || self.has(CopiedField::NUMBER))
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) struct BodySections<'a> {
 }
 
 /// A boundary line of a multipart that is nested in `depth` others.
-struct Mark {
+struct BoundaryMark {
     depth: usize,
     is_closing: bool,
 }
@@ -67,7 +67,7 @@ impl<'a> BodySections<'a> {
     }
 
     /// Returns the number of bytes before the next boundary line, and the line.
-    fn find_mark(&self, text: &[u8]) -> (usize, Option<Mark>) {
+    fn find_mark(&self, text: &[u8]) -> (usize, Option<BoundaryMark>) {
         if self.boundaries.is_empty() {
             return (text.len(), None);
         }
@@ -82,17 +82,17 @@ impl<'a> BodySections<'a> {
     }
 
     /// Returns the boundary that `line` matches, if any. Inner boundaries take precedence.
-    fn mark(&self, line: &[u8]) -> Option<Mark> {
+    fn mark(&self, line: &[u8]) -> Option<BoundaryMark> {
         let line = line.trim_ascii_end().strip_prefix(b"--")?;
         self.boundaries.iter().enumerate().rev().find_map(|(depth, boundary)| {
             let rest = line.strip_prefix(boundary.as_slice())?;
-            matches!(rest, b"" | b"--").then_some(Mark { depth, is_closing: !rest.is_empty() })
+            matches!(rest, b"" | b"--").then_some(BoundaryMark { depth, is_closing: !rest.is_empty() })
         })
     }
 
     /// Returns the total length of the boundary line at the start of `text` and the header after it. The header ends at
     /// a blank line or, without one, at the next boundary.
-    fn structure_length(&self, text: &[u8], mark: &Mark) -> usize {
+    fn structure_length(&self, text: &[u8], mark: &BoundaryMark) -> usize {
         let mut length = 0;
         for (index, line) in lines(text).enumerate() {
             if index > 0 && (mark.is_closing || self.mark(line).is_some()) {
@@ -107,7 +107,7 @@ impl<'a> BodySections<'a> {
     }
 
     /// Continues after a boundary line and its header.
-    fn enter(&mut self, structure: &[u8], mark: &Mark) {
+    fn enter(&mut self, structure: &[u8], mark: &BoundaryMark) {
         if mark.is_closing {
             self.boundaries.truncate(mark.depth);
             self.encoding = Encoding::default();

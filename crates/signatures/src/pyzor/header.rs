@@ -19,7 +19,7 @@ impl<'a> Header<'a> {
     /// is put back, but the empty line after it is not put back. Anywhere else, it is ignored.
     pub(super) fn read(reader: &mut Reader<'a>, message_by_default: bool) -> Self {
         let mut header = Self { message_by_default, ..Self::default() };
-        let mut field = Field::Ignored;
+        let mut field = OpenField::Ignored;
         let mut last_envelope = None;
         let mut is_first = true;
         while let Some(line) = reader.peek() {
@@ -34,7 +34,7 @@ impl<'a> Header<'a> {
             let is_envelope = line.starts_with(b"From ");
             last_envelope = (is_envelope && !is_first).then_some(line);
             if is_envelope {
-                field = Field::Ignored;
+                field = OpenField::Ignored;
             } else if line.starts_with(b" ") || line.starts_with(b"\t") {
                 header.extend(&field, reader, reader.position());
             } else {
@@ -59,34 +59,36 @@ impl<'a> Header<'a> {
     }
 
     /// Begins the field of `line`. If a field is repeated, the first one counts.
-    fn start(&mut self, reader: &Reader<'a>, line: &'a [u8], start: usize) -> Field {
+    fn start(&mut self, reader: &Reader<'a>, line: &'a [u8], start: usize) -> OpenField {
         let name_length = line.iter().position(|&byte| byte == b':').unwrap_or(0);
         let (name, value) = line.split_at_checked(name_length).unwrap_or_default();
         let blanks = value.iter().skip(1).take_while(|&&byte| byte == b' ' || byte == b'\t').count();
         let value_start = start + name_length + 1 + blanks;
         let field = if name.eq_ignore_ascii_case(b"content-type") && self.content_type.is_none() {
-            Field::ContentType { value_start }
+            OpenField::ContentType { value_start }
         } else if name.eq_ignore_ascii_case(b"content-transfer-encoding") && self.transfer_encoding.is_none() {
-            Field::TransferEncoding { value_start }
+            OpenField::TransferEncoding { value_start }
         } else {
-            Field::Ignored
+            OpenField::Ignored
         };
         self.extend(&field, reader, reader.position());
         field
     }
 
     /// Extends the value of `field` up to `end`.
-    fn extend(&mut self, field: &Field, reader: &Reader<'a>, end: usize) {
+    fn extend(&mut self, field: &OpenField, reader: &Reader<'a>, end: usize) {
         match *field {
-            Field::ContentType { value_start } => self.content_type = Some(reader.between(value_start, end)),
-            Field::TransferEncoding { value_start } => self.transfer_encoding = Some(reader.between(value_start, end)),
-            Field::Ignored => {}
+            OpenField::ContentType { value_start } => self.content_type = Some(reader.between(value_start, end)),
+            OpenField::TransferEncoding { value_start } => {
+                self.transfer_encoding = Some(reader.between(value_start, end))
+            }
+            OpenField::Ignored => {}
         }
     }
 }
 
 /// The field that a continuation line belongs to.
-enum Field {
+enum OpenField {
     ContentType { value_start: usize },
     TransferEncoding { value_start: usize },
     Ignored,

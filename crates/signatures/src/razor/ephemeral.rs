@@ -18,7 +18,7 @@ const SECTIONS_BYTES_MIN: usize = 128;
 
 /// Returns the e4 signature of `text`.
 pub(super) fn sign(text: &[u8], ep4: &Ep4) -> E4Signature {
-    let lines = Lines::new(text, ep4.separator());
+    let lines = TextLines::new(text, ep4.separator());
     let mut random = Drand48::new(ep4.seed());
     let [_, first, second, third, fourth, _] = line_numbers(&mut random, lines.0.len());
     let offsets = [percentages(&mut random), percentages(&mut random)];
@@ -58,9 +58,9 @@ fn portion(percentage: f64, whole: usize) -> usize {
 }
 
 /// A text split at its separator, without empty lines at the end.
-struct Lines<'a>(Vec<&'a [u8]>);
+struct TextLines<'a>(Vec<&'a [u8]>);
 
-impl<'a> Lines<'a> {
+impl<'a> TextLines<'a> {
     fn new(text: &'a [u8], separator: &[u8]) -> Self {
         let mut lines = Vec::new();
         let mut start = 0;
@@ -177,9 +177,9 @@ mod tests {
 
     #[test]
     fn lines_end_with_the_last_that_is_not_empty() {
-        let lines = |text: &'static str| Lines::new(text.as_bytes(), b"\n").0.len();
+        let lines = |text: &'static str| TextLines::new(text.as_bytes(), b"\n").0.len();
         assert_eq!([lines(""), lines("\n\n"), lines("a"), lines("\na\n\n"), lines("a\n\nb")], [0, 0, 1, 2, 3]);
-        assert_eq!(Lines::new(b"a\r\nb\rc", b"\r\n").0, [&b"a"[..], b"b\rc"]);
+        assert_eq!(TextLines::new(b"a\r\nb\rc", b"\r\n").0, [&b"a"[..], b"b\rc"]);
     }
 
     #[test]
