@@ -10,6 +10,9 @@
 //! positions that are still clear. Each key covers a hypergeometric number of them. All terms are positive, so tiny
 //! rates keep their precision.
 
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
 use super::bloom::edge_rate;
 use super::error::{SizingError, ensure_keys, ensure_rate};
 use super::plan::CELLS_MAX;
@@ -111,13 +114,25 @@ const LOADS_MAX: usize = 1 << 15;
 impl LoadRates {
     fn new(hashes: u32) -> Self {
         let (low, high) = split(hashes);
-        let (low, high) = (half_rates(low), half_rates(high));
+        let (low, high) = (known_half_rates(low), known_half_rates(high));
         let at = |rates: &[f64], load: usize| rates.get(load).copied().unwrap_or(1.0);
         Self((0..low.len().max(high.len())).map(|load| at(&low, load) * at(&high, load)).collect())
     }
 
     fn rate(&self, mean_load: f64) -> f64 {
         poisson_mixture(mean_load, self.0.len() as u64, |load| self.0[load as usize])
+    }
+}
+
+/// Number of positions in half a line up to which rates are computed only once. Every plan of a filter needs them.
+const KNOWN_MAX: usize = ONE_LINE_HASHES_MAX.div_ceil(2) as usize;
+
+/// Returns [`half_rates`].
+fn known_half_rates(positions: usize) -> Cow<'static, [f64]> {
+    static KNOWN: [OnceLock<Vec<f64>>; KNOWN_MAX + 1] = [const { OnceLock::new() }; KNOWN_MAX + 1];
+    match KNOWN.get(positions) {
+        Some(known) => Cow::Borrowed(known.get_or_init(|| half_rates(positions))),
+        None => Cow::Owned(half_rates(positions)),
     }
 }
 
