@@ -75,6 +75,13 @@ const MUTATIONS: &[Mutation] = &[
         "heads.chains().all(is_ahead)",
     ),
     fault(
+        "own shelf",
+        8_469_388_475_555,
+        "coordinator/receiver.rs",
+        "if !progress.is_read && state.own()",
+        "if false && state.own()",
+    ),
+    fault(
         "kept heads",
         6,
         "coordinator/receiver.rs",

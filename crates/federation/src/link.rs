@@ -13,6 +13,7 @@ use crate::coordinator::Moment;
 use crate::coordinator::judge::Known;
 use crate::coordinator::publisher::{PublishRequest, Publisher};
 use crate::coordinator::receiver::{LinkStatus, PeerView, Receiver, Request, Retry};
+use crate::coordinator::rereader::REREAD_BYTES;
 use crate::describe;
 use crate::segment::split;
 use crate::shelf::{Reader, Shelf};
@@ -92,6 +93,13 @@ impl Link {
             Request::Fetch { chain, offset } => {
                 let log = source.fetch(&chain, offset).await;
                 self.receiver().fetched(log, self.moment(local));
+            }
+            Request::ReadOwn { chain, offset } => {
+                let log = local.shelf.stored(&chain, offset, REREAD_BYTES).unwrap_or_else(|error| {
+                    tracing::warn!(%error, "failed to read a log in shelf/");
+                    Vec::new()
+                });
+                self.receiver().read(&log);
             }
             Request::Submit(events) => {
                 let outcomes = submit(local.store, events).await.map_err(|error| describe(&error));

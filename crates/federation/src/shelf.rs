@@ -286,9 +286,19 @@ impl Shelf {
         if *end != offset {
             return Ok(());
         }
-        self.logs.put(chain, offset, segment, false)?;
+        if !self.has_own(chain, offset, segment) {
+            self.logs.put(chain, offset, segment, false)?;
+        }
         *end += segment.len() as u64;
         Ok(())
+    }
+
+    /// Returns true if the log of one of our own chains has a segment at an offset. The log of an earlier incarnation is
+    /// read and kept at the same time; writing would cut off the part that is not read yet.
+    fn has_own(&self, chain: &Chain, offset: u64, segment: &[u8]) -> bool {
+        let is_own = chain.origin.key == *self.key.public().as_bytes();
+        let stored = || self.logs.read(chain, offset, u64::MAX, segment.len());
+        is_own && stored().is_ok_and(|stored| stored.as_deref() == Some(segment))
     }
 
     /// Discards the log of a chain, so that the chain is fetched again from the start.
@@ -304,9 +314,12 @@ impl Shelf {
     /// Removes the logs of all chains that are not `live`, and the heads of origins without chains. Returns the number
     /// of removed logs.
     ///
+    /// Logs of our own are kept until their generation is over at `now`: those of an earlier incarnation are read again,
+    /// and may be the only copy.
+    ///
     /// # Errors
     /// Any I/O error.
-    pub fn tidy(&self, live: &BTreeSet<Chain>) -> io::Result<usize> {
+    pub fn tidy(&self, live: &BTreeSet<Chain>, now: Time) -> io::Result<usize> {
         let mut state = self.lock();
         state.ends.retain(|chain, _| live.contains(chain));
         let origins: Vec<_> = state.ends.keys().map(|chain| chain.origin).collect();
@@ -317,7 +330,9 @@ impl Shelf {
         state.heads.retain(|(origin, _), _| is_ours(origin) || origins.contains(origin));
         self.logs.tidy_heads(&|origin| origins.contains(origin))?;
         drop(state);
-        self.logs.tidy(&|chain| live.contains(chain))
+        let is_needed =
+            |chain: &Chain| chain.origin.key == own && !self.epochs.is_over(chain.book, chain.generation, now);
+        self.logs.tidy(&|chain| live.contains(chain) || is_needed(chain))
     }
 
     /// Returns the readable length of a log.

@@ -17,14 +17,27 @@ use bruit_federation::simulation::{Summary, run};
 const FIXED: Range<u64> = 0..40;
 
 /// Networks that once failed. In the first four, a server on an old disk sealed segments before it knew that it had lost
-/// some; in the others, reports of what a forgotten node had revoked were not listed.
-const ONCE_FAILED: [u64; 7] =
-    [8_469_388_475_170, 8_469_388_475_359, 8_469_388_475_395, 2_560, 2_260, 2_400, 97_642_676_304_750];
+/// some; in the next three, reports of what a forgotten node had revoked were not listed. Then a server on an old disk
+/// lost what only that disk had. The last one took minutes, because all heads in every offer were verified.
+const ONCE_FAILED: [u64; 9] = [
+    8_469_388_475_170,
+    8_469_388_475_359,
+    8_469_388_475_395,
+    2_560,
+    2_260,
+    2_400,
+    97_642_676_304_750,
+    8_469_388_475_555,
+    8_469_388_475_479,
+];
 
 /// Time for new networks, and their maximum number.
-const FRESH_TIME: Duration = Duration::from_secs(5);
+const FRESH_TIME: Duration = Duration::from_secs(20);
 /// See [`FRESH_TIME`].
-const FRESH_MAX: u64 = 100;
+const FRESH_MAX: u64 = 2_000;
+
+/// Repeats a network, with its seed in `BRUIT_SEEDS`.
+const COMMAND: &str = "cargo nextest run -p bruit-federation --test network";
 
 fn chosen() -> Option<Range<u64>> {
     let text = std::env::var("BRUIT_SEEDS").ok()?;
@@ -40,15 +53,10 @@ fn run_all(seeds: impl Iterator<Item = u64>) -> Summary {
     for seed in seeds {
         match run(seed) {
             Ok(summary) => all.add(&summary),
-            Err(failure) => failures.push(failure.to_string()),
+            Err(failure) => failures.push(format!("{failure}\nrepeat it: BRUIT_SEEDS={seed} {COMMAND}")),
         }
     }
-    assert!(
-        failures.is_empty(),
-        "{} networks fail; repeat one with BRUIT_SEEDS:\n{}",
-        failures.len(),
-        failures.join("\n")
-    );
+    assert!(failures.is_empty(), "{} networks fail:\n{}", failures.len(), failures.join("\n"));
     all
 }
 
@@ -78,12 +86,15 @@ fn networks_that_once_failed_agree_and_count_everything_once() {
 }
 
 #[test]
-#[ignore = "a known fault, see docs/reliability.md; run it by name"]
+#[ignore = "too few networks have been run yet, see docs/reliability.md; run it by name"]
 fn new_networks_agree_and_count_everything_once() {
     if chosen().is_some() {
         return;
     }
     let (first, began) = (RandomState::new().hash_one("seed") >> 16, Instant::now());
     eprintln!("running at most {FRESH_MAX} networks, with seeds from {first} on");
-    run_all((first..first + FRESH_MAX).take_while(|_| began.elapsed() < FRESH_TIME));
+    let seeds = (first..first + FRESH_MAX).take_while(|_| began.elapsed() < FRESH_TIME);
+    let mut count = 0;
+    run_all(seeds.inspect(|_| count += 1));
+    eprintln!("{count} networks");
 }

@@ -2,10 +2,15 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+
 use bruit_engine::exchange::{Book, Chain};
+use bruit_engine::generations::LIVE_GENERATIONS;
+use bruit_engine::realm::Realm;
+use bruit_engine::time::Time;
 use bruit_federation::shelf::{MemoryLogs, Shelf};
 
-use common::{key, node, origin};
+use common::{START, key, node, origin};
 
 const CHAIN: fn() -> Chain = || Chain { origin: origin(1), book: Book::Votes, generation: 1 };
 
@@ -29,6 +34,23 @@ fn a_log_that_is_fetched_again_stays_readable_and_grows() {
     assert_eq!(log(&shelf), b"onetwosix");
     shelf.keep_segment(&CHAIN(), 0, b"one").unwrap();
     assert_eq!(log(&shelf), b"onetwosix");
+}
+
+/// Nobody else may have fetched these logs. Exporters tidy at the start of a process, before links read anything.
+#[test]
+fn the_log_of_an_earlier_incarnation_stays_whole_until_its_generation_is_over() {
+    let shelf = shelf();
+    let generation = node(0, 2).spam().listed().epoch();
+    let own = Chain { origin: origin(0), generation, ..CHAIN() };
+    for (offset, segment) in [(0, b"one"), (3, b"two")] {
+        shelf.put_own(&own, offset, segment).unwrap();
+    }
+    assert_eq!(shelf.tidy(&BTreeSet::new(), START).unwrap(), 0);
+    shelf.keep_segment(&own, 0, b"one").unwrap();
+    assert_eq!(shelf.log(&own, 0, 100).unwrap().unwrap(), b"one");
+    assert_eq!(shelf.stored(&own, 0, 100).unwrap(), b"onetwo");
+    let end = Time(START.0 + (LIVE_GENERATIONS + 1) * Realm::SPAM_EPOCH_SECONDS);
+    assert_eq!(shelf.tidy(&BTreeSet::new(), end).unwrap(), 1);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use bruit_engine::exchange::Relation;
 use bruit_engine::realm::RealmId;
-use bruit_federation::coordinator::judge::{Known, offered};
+use bruit_federation::coordinator::judge::{Known, Verified, offered};
 use bruit_federation::heads::{HEADS_BYTES_MAX, HEADS_MAX, Heads};
 use bruit_federation::keys::{NodeKey, SIGNATURE_BYTES};
 
@@ -24,6 +24,6 @@ pub(crate) fn fuzz(bytes: &[u8]) {
         let again = unsigned.sign(&KEY);
         assert_eq!(again[..body], signed[..body]);
         let is_ours = unsigned.realm() == REALM && unsigned.origin().key == *KEY.public().as_bytes();
-        assert_eq!(offered(&again, REALM, &KNOWN).0.len(), usize::from(is_ours));
+        assert_eq!(offered(&again, REALM, &KNOWN, &Verified::new()).0.len(), usize::from(is_ours));
     }
 }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use bruit_engine::event::Event;
 use bruit_engine::exchange::{Book, Chain, ExchangeRefusal, Frontier, Origin, OriginChange, Relation};
 use bruit_engine::realm::RealmId;
+use bruit_engine::time::Time;
 use bruit_engine::{Engine, Outcome, Refusal};
 
 use super::export::{Export, next_segment};
@@ -84,8 +85,13 @@ pub enum ExportRequest {
         /// Its chains and their ends.
         chains: Vec<(Chain, Frontier)>,
     },
-    /// Remove the logs of all other chains, and report the result with [`Exporter::tidied`].
-    Tidy(BTreeSet<Chain>),
+    /// Remove the logs that are no longer needed, and report the result with [`Exporter::tidied`].
+    Tidy {
+        /// The chains of live generations.
+        live: BTreeSet<Chain>,
+        /// The time in the engine's state.
+        now: Time,
+    },
 }
 
 /// Parts of a step.
@@ -293,7 +299,8 @@ impl Exporter {
         }
         self.tidied = Some(moment.uptime);
         self.sealed.retain(|_, sealed| !is_past(sealed));
-        Some(ExportRequest::Tidy(engine.exchange().chains().map(|(chain, _)| chain).collect()))
+        let live = engine.exchange().chains().map(|(chain, _)| chain).collect();
+        Some(ExportRequest::Tidy { live, now: engine.now() })
     }
 
     /// Stops exporting and drops the queue, if the logs cannot be written and have no readers.

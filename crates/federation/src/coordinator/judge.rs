@@ -151,13 +151,22 @@ pub enum Drift {
     Unlike,
 }
 
+/// Verified heads, by the bytes that their origin signed.
+pub type Verified = BTreeMap<Vec<u8>, Heads>;
+
 /// Returns the verified heads in an offer, and the reasons why others were refused. Skips heads of unknown servers: the
-/// offering server may have peers that we do not have.
+/// offering server may have peers that we do not have. Heads that were `verified` before are not verified again, because
+/// that is slow, and most heads in an offer are those of the last one.
 #[must_use]
-pub fn offered(offer: &[u8], realm: RealmId, known: &Known) -> (Vec<SignedHeads>, Vec<ExchangeRefusal>) {
+pub fn offered(
+    offer: &[u8],
+    realm: RealmId,
+    known: &Known,
+    verified: &Verified,
+) -> (Vec<SignedHeads>, Vec<ExchangeRefusal>) {
     let (mut believed, mut rejected) = (Vec::new(), Vec::new());
     for read in Heads::read_all(offer) {
-        match read.and_then(|heads| believe(heads, realm, known)) {
+        match read.and_then(|heads| believe(heads, realm, known, verified)) {
             Ok(heads) => believed.push(heads),
             Err(ExchangeRefusal::UnknownOrigin) => {}
             Err(reason) => rejected.push(reason),
@@ -166,9 +175,15 @@ pub fn offered(offer: &[u8], realm: RealmId, known: &Known) -> (Vec<SignedHeads>
     (believed, rejected)
 }
 
-fn believe(heads: UnverifiedHeads<'_>, realm: RealmId, known: &Known) -> Result<SignedHeads, ExchangeRefusal> {
+fn believe(
+    heads: UnverifiedHeads<'_>,
+    realm: RealmId,
+    known: &Known,
+    verified: &Verified,
+) -> Result<SignedHeads, ExchangeRefusal> {
     let (key, bytes) = (known.key(&heads.origin())?, heads.bytes().to_vec());
-    Ok(SignedHeads { heads: heads.verify(realm, key)?, bytes })
+    let heads = verified.get(&bytes).map_or_else(|| heads.verify(realm, key), |heads| Ok(heads.clone()))?;
+    Ok(SignedHeads { heads, bytes })
 }
 
 /// Returns the segments that others have and we lack. The newest generations come first. Within a generation,
@@ -529,9 +544,21 @@ mod tests {
         let (ours, theirs) = (heads(1, &[(Book::Listed, LIVE, 5)]), heads(2, &[]));
         let good = ours.sign(&key(1));
         let offer = [good.clone(), theirs.sign(&key(1)), heads(3, &[]).sign(&key(3))].concat();
-        let (believed, rejected) = offered(&offer, REALM, &known);
+        let (believed, rejected) = offered(&offer, REALM, &known, &Verified::new());
         assert_eq!(believed, [SignedHeads { heads: ours, bytes: good }]);
         assert_eq!(rejected, [ExchangeRefusal::Forged]);
+    }
+
+    #[test]
+    fn the_same_bytes_of_a_known_server_are_verified_once() {
+        let (all, ours) = (known(&[(1, Relation::Cluster)]), heads(1, &[(Book::Listed, LIVE, 5)]));
+        // Heads whose signature is invalid show that it was not checked.
+        let mut bytes = ours.sign(&key(1));
+        *bytes.last_mut().unwrap() ^= 1;
+        let verified = Verified::from([(bytes.clone(), ours.clone())]);
+        assert_eq!(offered(&bytes, REALM, &all, &verified).0, [SignedHeads { heads: ours, bytes: bytes.clone() }]);
+        assert_eq!(offered(&bytes, REALM, &all, &Verified::new()).1, [ExchangeRefusal::Forged]);
+        assert!(offered(&bytes, REALM, &known(&[]), &verified).0.is_empty(), "the server is no longer known");
     }
 
     #[test]

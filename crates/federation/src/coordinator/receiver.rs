@@ -23,7 +23,9 @@ use bruit_engine::time::Time;
 use bruit_engine::{Outcome, Refusal};
 
 use super::charges::Charges;
-use super::judge::{Drift, Frontiers, Known, Want, accept, drifts, has_lost_segments, is_early, offered, wanted};
+use super::judge::{
+    Drift, Frontiers, Known, Verified, Want, accept, drifts, has_lost_segments, is_early, offered, wanted,
+};
 use super::outage_log::Outage;
 use super::peer::Trouble;
 use super::{Moment, next_incarnation};
@@ -81,6 +83,14 @@ pub enum Request {
     /// Fetch a log from an offset, and report it with [`Receiver::fetched`].
     Fetch {
         /// The chain.
+        chain: Chain,
+        /// The offset in its log.
+        offset: u64,
+    },
+    /// Read at most [`REREAD_BYTES`](super::rereader::REREAD_BYTES) of a log on our own shelf from an offset, and report
+    /// them with [`Receiver::read`].
+    ReadOwn {
+        /// A chain of an earlier incarnation of this server.
         chain: Chain,
         /// The offset in its log.
         offset: u64,
@@ -160,6 +170,7 @@ enum Task {
 #[derive(Debug)]
 enum Pending {
     Offer,
+    Own(Want),
     Log(Want),
     Incarnation,
     Repair(Chain),
@@ -171,6 +182,14 @@ enum Pending {
 struct Progress {
     want: Want,
     batches: VecDeque<Batch>,
+    /// True if our own shelf has nothing more of the chain.
+    is_read: bool,
+}
+
+impl Progress {
+    const fn new(want: Want) -> Self {
+        Self { want, batches: VecDeque::new(), is_read: false }
+    }
 }
 
 /// Segments that are submitted together.
@@ -197,6 +216,8 @@ pub struct Receiver {
     wait: Duration,
     retry: Duration,
     heads: Vec<Heads>,
+    /// The verified heads of the last offer, by their bytes.
+    verified: Verified,
     drifted: Vec<[u8; 32]>,
     /// True if part of the offer could not be applied yet.
     is_later: bool,
@@ -230,6 +251,7 @@ impl Receiver {
             wait: Duration::ZERO,
             retry: delays.min,
             heads: Vec::new(),
+            verified: Verified::new(),
             drifted: Vec::new(),
             is_later: false,
             is_refused: false,
@@ -291,7 +313,8 @@ impl Receiver {
             Err(error) => return self.fail(LinkError::Transport(error), moment),
         };
         self.known = known.for_offer(&offer.heads);
-        let (signed, rejected) = offered(&offer.heads, self.realm, &self.known);
+        let (signed, rejected) = offered(&offer.heads, self.realm, &self.known, &self.verified);
+        self.verified = signed.iter().map(|signed| (signed.bytes.clone(), signed.heads.clone())).collect();
         rejected.iter().for_each(|rejected| self.status.count(rejected));
         self.tag = offer.tag;
         self.heads = signed.iter().map(|signed| signed.heads.clone()).collect();
@@ -352,7 +375,7 @@ impl Receiver {
         let wants = wanted(&self.heads, state, &self.known);
         self.round.chains = wants.len();
         self.round.bytes_missing = wants.iter().map(|want| want.to.offset.saturating_sub(want.from.offset)).sum();
-        let wants = wants.into_iter().map(|want| Task::Follow(Progress { want, batches: VecDeque::new() }));
+        let wants = wants.into_iter().map(|want| Task::Follow(Progress::new(want)));
         let rest = std::mem::take(&mut self.tasks);
         self.tasks = wants.chain(rest).collect();
     }
@@ -372,6 +395,10 @@ impl Receiver {
         if from.sequence >= to.sequence {
             return None;
         }
+        if !progress.is_read && state.own().is_some_and(|own| own.key == chain.origin.key) {
+            self.pending = Some(Pending::Own(progress.want));
+            return Some(Request::ReadOwn { chain, offset: from.offset });
+        }
         if !self.charges.may_ask(&chain, moment.uptime) {
             let reason = self.status.refusals.get(&chain.origin.key).cloned();
             let unsaid = || "its segments were refused recently".to_owned();
@@ -380,6 +407,21 @@ impl Receiver {
         }
         self.pending = Some(Pending::Log(progress.want));
         Some(Request::Fetch { chain, offset: from.offset })
+    }
+
+    /// Reports the result of [`Request::ReadOwn`], which is empty if there is no log.
+    ///
+    /// The log of an earlier incarnation may have segments that nobody has fetched. If the source has another version
+    /// of the chain, that shows as a fork, and the chain is fetched from the start.
+    pub fn read(&mut self, log: &[u8]) {
+        let want = match self.pending.take() {
+            Some(Pending::Own(want)) => want,
+            other => return self.pending = other,
+        };
+        let (received, _) = accept(log, &want, self.realm, &self.known);
+        let is_read = received.is_empty();
+        let batches = batches(log, want.from.offset, received);
+        self.tasks.push_front(Task::Follow(Progress { want, batches, is_read }));
     }
 
     /// Reports the source's answer to [`Request::Fetch`].
@@ -402,7 +444,8 @@ impl Receiver {
             return self.reject(&want.chain, log.len(), rejected, moment);
         }
         self.charges.forgive(&want.chain);
-        self.tasks.push_front(Task::Follow(Progress { want, batches: batches(log, want.from.offset, received) }));
+        let batches = batches(log, want.from.offset, received);
+        self.tasks.push_front(Task::Follow(Progress { want, batches, is_read: true }));
     }
 
     /// Notes that a log has no valid segment. A lying origin is charged: its chain is requested again after a pause,
@@ -438,7 +481,7 @@ impl Receiver {
                 Some(Outcome::Refused(refusal)) => Err(refusal.to_string()),
                 _ => Ok(()),
             }),
-            other @ (Pending::Offer | Pending::Log(_)) => self.pending = Some(other),
+            other @ (Pending::Offer | Pending::Own(_) | Pending::Log(_)) => self.pending = Some(other),
         }
     }
 

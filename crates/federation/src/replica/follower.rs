@@ -152,6 +152,8 @@ impl<S: Source> Follower<S> {
                     progress(Progress { bytes, bytes_missing });
                 }
                 Request::Finish(result) => return self.finish(result, now()),
+                // A replica has no chains of its own.
+                Request::ReadOwn { .. } => self.receiver.read(&[]),
                 // A replica forwards nothing.
                 Request::KeepHeads(_) | Request::KeepSegment { .. } | Request::ForgetLog(_) => {}
             }

@@ -9,7 +9,6 @@ mod faults;
 mod traffic;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 
 use bruit_engine::event::{By, Event};
 use bruit_engine::exchange::{Chain, Frontier, Origin, OriginChange, Relation, Terms};
@@ -75,10 +74,10 @@ enum Action {
     Drive { at: Place, serial: u64 },
     /// The answer to a request of a link is overdue.
     Timeout { at: Place, serial: u64 },
-    /// A request arrives at a server or the broker, which may wait for news until the given time.
-    Ask { at: Place, query: Query, until_ms: u64 },
+    /// A request arrives at a server or the broker, which may wait for news until a time.
+    Ask { at: Place, query: Query, serial: u64, until_ms: u64 },
     /// An answer arrives at a link.
-    Arrive { at: Place, answer: Answer },
+    Arrive { at: Place, answer: Answer, serial: u64 },
     /// Heads arrive from the broker.
     News { at: Place, heads: Vec<u8> },
     /// A link reads the heads that the broker stores.
@@ -148,7 +147,7 @@ impl Network {
             key: *key(number).public().as_bytes(),
             terms: Terms { relation, standing, group: 9_000 + u64::from(number), cap: PEER_CAP },
         };
-        let blank = Rc::new(blank_engine(epochs));
+        let blank = blank_engine(epochs);
         let ends = |own: u8| {
             let others = (0..count).filter(move |other| *other != own && wiring != Wiring::Broker);
             let others = others.map(|other| End::Node(other.into()));
@@ -404,8 +403,8 @@ impl Network {
                 }
             }
             Action::Timeout { at, serial } => self.time_out(at, serial),
-            Action::Ask { at, query, until_ms } => self.ask(at, query, until_ms),
-            Action::Arrive { at, answer } => self.arrive(at, answer),
+            Action::Ask { at, query, serial, until_ms } => self.ask(at, query, serial, until_ms),
+            Action::Arrive { at, answer, serial } => self.arrive(at, answer, serial),
             Action::News { at, heads } => self.take_news(at, &heads),
             Action::Refresh(at) => self.refresh(at),
             Action::Break => self.break_something(),

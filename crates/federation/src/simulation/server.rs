@@ -3,6 +3,7 @@
 //! It decides nothing about the exchange: it carries out the requests of the coordinator, as the real server does. The
 //! journal reports events before they are synced, as under relaxed durability, which is the harder case.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
@@ -89,6 +90,8 @@ pub(super) struct Server {
     pub(super) boots: u64,
     pub(super) known: Arc<Known>,
     joins: Vec<OriginChange>,
+    /// The keys in `joins`.
+    others: Vec<(PublicKey, Relation)>,
     is_cluster: bool,
     journal: Vec<Record>,
     synced: usize,
@@ -103,12 +106,27 @@ pub(super) struct Server {
     pub(super) fault: Option<String>,
 }
 
+/// Returns the key and the relation of a server that joins.
+fn joined(change: &OriginChange) -> Option<(PublicKey, Relation)> {
+    let OriginChange::Join { key, terms } = change else { return None };
+    Some((PublicKey::from_bytes(key).unwrap(), terms.relation))
+}
+
 pub(super) fn realm(epochs: (u64, u64)) -> Realm {
     Realm::new(KEY, epochs.0, epochs.1, SIZES).unwrap()
 }
 
+thread_local! {
+    /// The initial states, by the lengths of epochs. Computing the capacity of the books takes longer than many runs.
+    static BLANK: RefCell<BTreeMap<(u64, u64), Rc<Engine>>> = const { RefCell::new(BTreeMap::new()) };
+}
+
 /// Returns an empty engine, the initial state of all servers.
-pub(super) fn blank_engine(epochs: (u64, u64)) -> Engine {
+pub(super) fn blank_engine(epochs: (u64, u64)) -> Rc<Engine> {
+    BLANK.with_borrow_mut(|blank| Rc::clone(blank.entry(epochs).or_insert_with(|| Rc::new(new_engine(epochs)))))
+}
+
+fn new_engine(epochs: (u64, u64)) -> Engine {
     let plan = Plan {
         bytes: 1 << 20,
         sizes: SIZES,
@@ -152,6 +170,7 @@ impl Server {
             booted_ms: 0,
             boots: 0,
             known: Arc::default(),
+            others: joins.iter().filter_map(joined).collect(),
             joins,
             is_cluster,
             journal: Vec::new(),
@@ -301,6 +320,12 @@ impl Server {
         self.journal[..self.synced].iter().skip(self.facts_from()).filter_map(|record| record.fact.as_ref())
     }
 
+    /// Returns the acknowledged facts in an old copy of the disk that logs already count. None of them waited in a
+    /// queue.
+    pub(super) fn copied_facts(&self) -> impl Iterator<Item = &Fact> {
+        self.journal[..self.facts_from()].iter().filter_map(|record| record.fact.as_ref())
+    }
+
     /// Returns the number of events whose facts the logs of an earlier incarnation already count. It is 0 if the
     /// restored copy was complete, because the server then continues its incarnation.
     fn facts_from(&self) -> usize {
@@ -332,7 +357,7 @@ impl Server {
                     self.exporter.submitted(Ok(outcomes), self.journal.len() as u64);
                 }
                 ExportRequest::Release { own, chains } => self.shelf.release(own, &chains, moment.now),
-                ExportRequest::Tidy(live) => self.exporter.tidied(self.shelf.tidy(&live), moment),
+                ExportRequest::Tidy { live, now } => self.exporter.tidied(self.shelf.tidy(&live, now), moment),
             }
             if let Some(error) = self.exporter.log_error().or_else(|| self.exporter.other_error()) {
                 self.fault.get_or_insert_with(|| format!("the exporter fails: {error}"));
@@ -361,12 +386,7 @@ impl Server {
 
     /// Updates the accepted origins: those of other servers that are not forgotten, and our own.
     fn refresh_known(&mut self) {
-        let others = self.joins.iter().filter_map(|join| match join {
-            OriginChange::Join { key, terms } if !self.has_forgotten(key) => {
-                Some((PublicKey::from_bytes(key).unwrap(), terms.relation))
-            }
-            _ => None,
-        });
+        let others = self.others.iter().filter(|(key, _)| !self.has_forgotten(key.as_bytes())).cloned();
         self.known = Arc::new(Known::new(others.chain([(self.key.public(), Relation::Cluster)])));
     }
 

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bruit_engine::exchange::{Book, Chain, Frontier};
+use bruit_engine::exchange::{Book, Chain, Frontier, Origin};
 use bruit_engine::trust::Claim;
 use bruit_engine::verdict::Kind;
 use bruit_filters::Fingerprint;
@@ -56,6 +56,7 @@ pub(super) fn disagreement(network: &Network) -> String {
 /// Checks all conditions.
 pub(super) fn compare(network: &Network) -> Result<(), String> {
     let sums = exact_sums(network);
+    compare_copies(network)?;
     for (number, node) in network.members().enumerate() {
         compare_counts(&sums, node).map_err(|what| format!("node {number}: {what}"))?;
         compare_forged(node).map_err(|what| format!("node {number}: {what}"))?;
@@ -67,8 +68,37 @@ pub(super) fn compare(network: &Network) -> Result<(), String> {
 
 fn exact_sums(network: &Network) -> Sums {
     let mut sums = Sums::new();
+    add_facts(&mut sums, network.members().flat_map(Server::facts));
+    add_logs(&mut sums, network, &network.dead());
+    sums
+}
+
+/// Checks that nothing is lost that an old copy of a disk contained: other nodes may not have fetched it before the copy
+/// replaced the disk, so the logs in the copy are read again.
+fn compare_copies(network: &Network) -> Result<(), String> {
+    for (number, node) in network.members().enumerate() {
+        let (mut copied, mut logged) = (Sums::new(), Sums::new());
+        add_facts(&mut copied, node.copied_facts());
+        add_logs(&mut logged, network, &node.replaced.into_iter().collect());
+        let is_live = |kind: &CountKind, generation| {
+            let book = if *kind == CountKind::Recipients { Book::Recipients } else { Book::Votes };
+            network.members().all(|node| node.engine.is_live(book, generation))
+        };
+        let in_logs = |of| logged.get(of).copied().unwrap_or(0);
+        let lost = copied.iter().find(|(of, amount)| is_live(&of.0, of.1) && in_logs(*of) < **amount);
+        if let Some((of, amount)) = lost {
+            return Err(format!(
+                "node {number}: its old disk had {amount} of {of:?}, of which {} are left",
+                in_logs(of)
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn add_facts<'a>(sums: &mut Sums, facts: impl Iterator<Item = &'a Fact>) {
     let mut add = |counted, generation, high, amount| *sums.entry((counted, generation, high)).or_default() += amount;
-    for fact in network.members().flat_map(Server::facts) {
+    for fact in facts {
         match fact {
             Fact::Claimed { generation, claim, flag, fingerprint } => {
                 add(CountKind::Claims(*claim, *flag), *generation, fingerprint.high(), 1);
@@ -78,10 +108,14 @@ fn exact_sums(network: &Network) -> Sums {
             }
         }
     }
-    let dead = network.dead();
+}
+
+/// Adds the entries of these origins in the logs of the first node, which has applied the same as all others.
+fn add_logs(sums: &mut Sums, network: &Network, origins: &BTreeSet<Origin>) {
+    let mut add = |counted, generation, high, amount| *sums.entry((counted, generation, high)).or_default() += amount;
     let first = network.members().next().unwrap();
     let end = |chain: &Chain| first.engine.exchange().frontier(chain).offset as usize;
-    for (chain, log) in first.logs.logs().iter().filter(|(chain, _)| dead.contains(&chain.origin)) {
+    for (chain, log) in first.logs.logs().iter().filter(|(chain, _)| origins.contains(&chain.origin)) {
         let mut rest = &log[..end(chain).min(log.len())];
         while let Some((segment, behind)) = split(rest).unwrap() {
             let payload = &segment[SEGMENT_HEADER_BYTES..segment.len() - SIGNATURE_BYTES];
@@ -95,7 +129,6 @@ fn exact_sums(network: &Network) -> Sums {
             rest = behind;
         }
     }
-    sums
 }
 
 fn read_votes(mut payload: &[u8], mut add: impl FnMut(CountKind, u64)) {
@@ -181,7 +214,10 @@ fn compare_sets(network: &Network) -> Result<(), String> {
     for (number, node) in network.members().enumerate().filter(|(_, node)| has_first_size(network, node)) {
         let (l, r) = sets(node);
         if (l != listed) || (r != revoked) {
-            return Err(format!("node {number} differs in listings or revocations: {:?}", (l == listed, r == revoked)));
+            let entry = |node: &Server, of: &Fingerprint| node.engine.spam().entry(of);
+            let unlike = signatures().find(|of| network.members().any(|other| entry(other, of) != entry(node, of)));
+            let history = unlike.map(|of| format!("{:x}: {}", of.high(), history(network, &of)));
+            return Err(format!("node {number} differs in listings or revocations: {history:?}"));
         }
     }
     Ok(())

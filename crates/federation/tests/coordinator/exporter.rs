@@ -75,7 +75,7 @@ impl Server {
                     self.exporter.submitted(Ok(outcomes), self.sequence);
                 }
                 ExportRequest::Release { own, chains } => self.shelf.release(own, &chains, moment.now),
-                ExportRequest::Tidy(live) => self.exporter.tidied(self.shelf.tidy(&live), moment),
+                ExportRequest::Tidy { live, now } => self.exporter.tidied(self.shelf.tidy(&live, now), moment),
             }
         }
     }
@@ -103,7 +103,7 @@ fn name(request: &ExportRequest) -> String {
         }
         ExportRequest::Submit(events) => format!("submit {}", events.len()),
         ExportRequest::Release { .. } => "release".to_owned(),
-        ExportRequest::Tidy(_) => "tidy".to_owned(),
+        ExportRequest::Tidy { .. } => "tidy".to_owned(),
     }
 }
 
@@ -245,7 +245,7 @@ fn a_refused_event_shows_unless_its_entries_are_gone() {
                 ExportRequest::Submit(_) => {
                     server.exporter.submitted(Ok(vec![Outcome::Refused(Refusal::Exchange(refusal))]), 1);
                 }
-                ExportRequest::Release { .. } | ExportRequest::Tidy(_) => {}
+                ExportRequest::Release { .. } | ExportRequest::Tidy { .. } => {}
             }
         }
         assert_eq!(server.exporter.other_error().is_some(), is_shown, "{refusal}");

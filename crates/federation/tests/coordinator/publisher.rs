@@ -195,7 +195,8 @@ fn chains_that_expired_are_removed_from_the_sink() {
     server.publish();
     (0..8).for_each(|_| server.advance());
     server.report(2);
-    server.shelf.tidy(&server.engine.exchange().chains().map(|(chain, _)| chain).collect()).unwrap();
+    let live = server.engine.exchange().chains().map(|(chain, _)| chain).collect();
+    server.shelf.tidy(&live, server.engine.now()).unwrap();
     assert_eq!(server.publish()[0], "retain 2");
     assert_eq!(server.sink.len(), 2);
 }

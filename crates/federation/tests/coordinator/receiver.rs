@@ -13,7 +13,7 @@ use bruit_federation::epochs::Epochs;
 use bruit_federation::heads::Heads;
 use bruit_federation::transport::{Offer, TransportError};
 
-use crate::common::{START, claim, key, known, node, origin, realm, seal};
+use crate::common::{START, claim, fingerprint, key, known, node, origin, realm, seal};
 use crate::{at, unreachable};
 
 /// Another node, and its logs.
@@ -80,6 +80,8 @@ struct Server {
     refusals: BTreeMap<&'static str, ExchangeRefusal>,
     /// The reason why events are not stored.
     store_error: Option<String>,
+    /// The logs of earlier incarnations on its shelf.
+    own_logs: BTreeMap<Chain, Vec<Vec<u8>>>,
     /// True if another link always submits an event first.
     is_second: bool,
     /// True if a request for an offer waits for its answer.
@@ -90,8 +92,8 @@ impl Server {
     fn new() -> Self {
         let engine = node(0, 3);
         let receiver = Receiver::new("other", realm(), Epochs::of(engine.realm()), Retry::LINK);
-        let (known, refusals) = (Arc::new(known(3)), BTreeMap::new());
-        Self { engine, receiver, known, refusals, store_error: None, is_second: false, is_asking: false }
+        let (known, refusals, own_logs) = (Arc::new(known(3)), BTreeMap::new(), BTreeMap::new());
+        Self { engine, receiver, known, refusals, store_error: None, own_logs, is_second: false, is_asking: false }
     }
 
     /// Runs a round and returns its requests, up to the request for the next offer.
@@ -111,6 +113,11 @@ impl Server {
                     return requests;
                 }
                 Request::Fetch { chain, offset } => self.receiver.fetched(source.fetch(&chain, offset), moment),
+                Request::ReadOwn { chain, offset } => {
+                    let log = self.own_logs.get(&chain).map(|log| log.concat()).unwrap_or_default();
+                    self.receiver.read(log.get(offset as usize..).unwrap_or_default());
+                }
+                Request::ForgetLog(chain) => drop(self.own_logs.remove(&chain)),
                 Request::Submit(events) => {
                     let outcomes = self.submit(&events);
                     self.receiver.submitted(outcomes, moment);
@@ -152,6 +159,7 @@ fn name(request: &Request) -> String {
         Request::Offer { seen, wait } if seen.is_empty() => format!("ask again, wait {} s", wait.as_secs()),
         Request::Offer { wait, .. } => format!("ask for news, wait {} s", wait.as_secs()),
         Request::Fetch { chain, .. } => format!("fetch {}", chain.book.name()),
+        Request::ReadOwn { chain, .. } => format!("read {}", chain.book.name()),
         Request::Submit(events) => format!("submit {} {}", events.len(), events.first().map_or("", kind)),
         Request::KeepHeads(heads) => format!("keep {} heads", heads.len()),
         Request::KeepSegment { chain, .. } => format!("keep {}", chain.book.name()),
@@ -361,7 +369,7 @@ fn earlier_heads() -> Source {
 fn a_server_that_lost_segments_starts_another_incarnation_and_fetches_them() {
     let (mut server, source) = (Server::new(), earlier_heads());
     let requests = server.round(0, &source);
-    assert_eq!(requests[..3], ["keep 1 heads", "submit 1 incarnation", "fetch listed"]);
+    assert_eq!(requests[..4], ["keep 1 heads", "submit 1 incarnation", "read listed", "fetch listed"]);
     let own = server.engine.exchange().own().unwrap();
     assert!(own.key == origin(0).key && own.incarnation > origin(0).incarnation);
     assert_eq!(server.receiver.status().own, OwnChains::Complete);
@@ -369,6 +377,39 @@ fn a_server_that_lost_segments_starts_another_incarnation_and_fetches_them() {
     assert_eq!(server.engine.exchange().frontier(&lost).sequence, 1);
     let requests = server.round(1_000, &source);
     assert_eq!(requests, ["keep 2 heads", "finish", NEWS], "the earlier incarnation is now forwarded");
+}
+
+/// A server restarted on an old copy of its disk. Others had not fetched all that was in the copy, and it was lost.
+#[test]
+fn what_nobody_has_of_an_earlier_incarnation_is_read_from_our_own_shelf() {
+    let (mut server, mut source, mut before) = (Server::new(), Source::new(1), Source::with_report(0, 7));
+    server.own_logs = before.logs.clone();
+    assert!(matches!(server.engine.apply(&claim(Claim::Report, 1, 7)), Outcome::Claimed { refused: 0, .. }));
+    seal(0, &mut server.engine, &mut BTreeMap::new());
+    before.report(8);
+    (source.heads, source.logs, source.missing) = (before.own_heads(), before.logs.clone(), vec![Book::Votes]);
+    let requests = server.round(0, &source);
+    let listed = ["submit 1 segment", "keep listed", "read listed", "fetch listed", "submit 1 segment", "keep listed"];
+    assert_eq!(requests[..3], ["keep 1 heads", "submit 1 incarnation", "read listed"]);
+    assert_eq!(requests[3..9], listed);
+    assert_eq!(requests[9..14], ["read votes", "submit 1 segment", "keep votes", "read votes", "fetch votes"]);
+    assert_eq!(server.frontier(&before, Book::Listed).sequence, 2);
+    assert_eq!(server.frontier(&before, Book::Votes).sequence, 1);
+    assert_eq!(server.engine.spam().counts(0, &fingerprint(7)).report_count, 1);
+}
+
+#[test]
+fn an_earlier_incarnation_that_others_know_differently_is_fetched_from_them() {
+    let (mut server, source) = (Server::new(), earlier_heads());
+    server.own_logs = Source::with_report(0, 9).logs;
+    let requests = server.round(0, &source);
+    assert_eq!(requests[1..5], ["submit 1 incarnation", "read listed", "submit 1 segment", "keep listed"]);
+    let requests = server.round(1_000, &source);
+    assert!(requests.contains(&"forget listed".to_owned()) && requests.contains(&"fetch votes".to_owned()));
+    for (chain, log) in source.logs.iter().filter(|(chain, _)| chain.origin == origin(0)) {
+        let last = bruit_federation::segment::hash(log.last().unwrap());
+        assert_eq!(server.engine.exchange().frontier(chain).hash, last, "{chain:?}");
+    }
 }
 
 /// Until it starts, the exporter must not seal anything that contradicts the lost segments.

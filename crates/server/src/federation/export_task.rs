@@ -70,7 +70,7 @@ impl ExportTask {
                     self.exporter.submitted(outcomes, store.status().sequence);
                 }
                 ExportRequest::Release { own, chains } => shelf.release(own, &chains, moment.now),
-                ExportRequest::Tidy(live) => self.exporter.tidied(shelf.tidy(&live), moment),
+                ExportRequest::Tidy { live, now } => self.exporter.tidied(shelf.tidy(&live, now), moment),
             }
         }
     }

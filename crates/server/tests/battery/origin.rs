@@ -96,7 +96,7 @@ impl Origin {
                     self.exporter.submitted(Ok(outcomes), 0);
                 }
                 ExportRequest::Release { own, chains } => shelf.release(own, &chains, moment.now),
-                ExportRequest::Tidy(live) => self.exporter.tidied(shelf.tidy(&live), moment),
+                ExportRequest::Tidy { live, now } => self.exporter.tidied(shelf.tidy(&live, now), moment),
             }
         }
     }

@@ -110,6 +110,7 @@ impl Reader {
                 let outcomes = events.iter().map(|event| self.engine.apply(event)).collect();
                 self.receiver.submitted(Ok(outcomes), moment);
             }
+            Request::ReadOwn { .. } => self.receiver.read(&[]),
             Request::KeepHeads(_) | Request::KeepSegment { .. } | Request::ForgetLog(_) | Request::Finish(_) => {}
         }
     }

@@ -8,12 +8,15 @@ use super::super::link::{End, Expected, SimLink};
 use super::{Action, Network, Place};
 use crate::coordinator::publisher::PublishRequest;
 use crate::coordinator::receiver::Request;
+use crate::coordinator::rereader::REREAD_BYTES;
 use crate::segment::split;
 use crate::shelf::Reader;
 use crate::transport::{Offer, TransportError};
 
 /// Time after which a request without an answer fails, in addition to the time for which the request may wait for news.
 const TIMEOUT_MS: u64 = 8_000;
+/// Maximum number of later requests of a link after which an answer is still reported to it.
+const LATE_MAX: u64 = 64;
 /// Interval at which a server that waits for news looks for it.
 const LOOK_MS: u64 = 300;
 /// Interval at which nodes read the heads that the broker stores.
@@ -64,6 +67,10 @@ impl Network {
                 Request::Fetch { chain, offset } => {
                     return self.send_query(at, Query::Log { chain, offset }, Expected::Log(chain), 0);
                 }
+                Request::ReadOwn { chain, offset } => {
+                    let log = server.shelf.stored(&chain, offset, REREAD_BYTES).unwrap();
+                    server.links[at.link].receiver.read(&log);
+                }
                 Request::Submit(events) => {
                     let outcomes = server.submit_all(events);
                     server.links[at.link].receiver.submitted(Ok(outcomes), moment);
@@ -92,9 +99,9 @@ impl Network {
         let (own, other) = (at.server, self.side_of(at));
         // The heads received from the broker are in the node's memory.
         if self.link(at).unwrap().end == End::Broker && expected == Expected::Offer {
-            return self.after(1, Action::Ask { at, query, until_ms });
+            return self.after(1, Action::Ask { at, query, serial, until_ms });
         }
-        self.send(own, other, Action::Ask { at, query, until_ms });
+        self.send(own, other, Action::Ask { at, query, serial, until_ms });
     }
 
     /// Returns the number of the server, or the broker, at the other end of a link.
@@ -120,7 +127,7 @@ impl Network {
     }
 
     /// Answers a request, or waits for news.
-    pub(super) fn ask(&mut self, at: Place, query: Query, until_ms: u64) {
+    pub(super) fn ask(&mut self, at: Place, query: Query, serial: u64, until_ms: u64) {
         let Some(link) = self.link(at) else { return };
         let (end, side) = (link.end, self.side_of(at));
         if end != End::Broker && !self.server(side).is_up {
@@ -147,11 +154,11 @@ impl Network {
             && offer.tag == *seen
             && self.now_ms < until_ms
         {
-            return self.after(LOOK_MS, Action::Ask { at, query, until_ms });
+            return self.after(LOOK_MS, Action::Ask { at, query, serial, until_ms });
         }
         match end {
-            End::Broker if matches!(answer, Answer::Offer(_)) => self.after(1, Action::Arrive { at, answer }),
-            _ => self.send(side, at.server, Action::Arrive { at, answer }),
+            End::Broker if matches!(answer, Answer::Offer(_)) => self.after(1, Action::Arrive { at, answer, serial }),
+            _ => self.send(side, at.server, Action::Arrive { at, answer, serial }),
         }
     }
 
@@ -178,9 +185,12 @@ impl Network {
     }
 
     /// Reports an answer to the link, if it expects one of this kind. It may be the answer to an earlier request.
-    pub(super) fn arrive(&mut self, at: Place, answer: Answer) {
+    ///
+    /// Each answer leads to another request, and messages are repeated. Without a limit on their age, more and more
+    /// answers could be on their way.
+    pub(super) fn arrive(&mut self, at: Place, answer: Answer, serial: u64) {
         let now_ms = self.now_ms;
-        if self.link(at).is_none() {
+        if self.link(at).is_none_or(|link| link.serial > serial + LATE_MAX) {
             return self.summary.lost += 1;
         }
         let server = self.server(at.server);
