@@ -40,7 +40,7 @@ use crate::trust::{Reporter, Standing};
 pub const PAYLOAD_BYTES_MAX: usize = 48 << 10;
 
 /// Maximum number of other servers.
-pub const MEMBERS_MAX: usize = 64;
+pub const MEMBERS_MAX: usize = 128;
 
 /// Maximum number of the cluster's origins that have separate rings, each as large as the server's own ring. These are
 /// an origin whose key this server replaced, and the origins of nodes that counted before all nodes shared a ring.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use bruit_engine::exchange::Chain;
 
 /// Maximum number of bytes of all heads that one source offers.
-pub const OFFER_BYTES_MAX: usize = 1 << 20;
+pub const OFFER_BYTES_MAX: usize = 2 << 20;
 
 /// Maximum number of bytes that one fetch returns.
 pub const FETCH_BYTES_MAX: usize = 4 << 20;
