@@ -39,6 +39,12 @@ impl Server {
         Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[], None)
     }
 
+    /// Starts a server with exactly this configuration, whose data directory is `data` in `folder`.
+    pub(crate) fn start_configured(folder: &Folder, configuration: &str) -> Self {
+        folder.write("bruit.toml", configuration);
+        Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[], None)
+    }
+
     /// Starts a server whose system clock follows `clock`, but whose monotonic clock does not. Only the operator can
     /// confirm jumps, so the result does not depend on this machine's NTP.
     pub(crate) fn start_by(clock: &FakeClock, folder: &Folder) -> Self {

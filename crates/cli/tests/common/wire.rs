@@ -100,6 +100,12 @@ impl Datagrams {
         self.dcc(2, targets, sum)
     }
 
+    /// Returns DCC's total for a body, without counting.
+    #[track_caller]
+    pub(crate) fn dcc_total(&mut self, sum: [u8; 16]) -> u32 {
+        self.dcc(3, 0, sum)
+    }
+
     /// Sends a DCC request, and returns the current count in the reply.
     #[track_caller]
     fn dcc(&mut self, operation: u8, targets: u32, sum: [u8; 16]) -> u32 {
