@@ -1,11 +1,13 @@
-# Installs a package in a minimal Debian system, uses it, upgrades it, removes it and purges it.
+# Installs a package in a minimal Debian system, uses it, upgrades it, removes it and purges it. Then runs the archive.
 #
-#   sh -eu install.sh SYSTEM OLD.deb NEW.deb
+#   sh -eu install.sh SYSTEM OLD.deb NEW.deb LAB.deb ARCHIVE.tar.gz
 #
-# SYSTEM is a folder for the minimal system. `cargo xtask test --only packages` calls this script as root.
+# SYSTEM is a folder for the minimal system. OLD.deb has the same program as NEW.deb and a lower version; what a site has
+# after using an older program is in testdata/releases. `cargo xtask test --only packages` calls this script as root.
 
-system=$1 old=$2 new=$3
+system=$1 old=$2 new=$3 lab=$4 archive=$5
 repository=$(cd "$(dirname "$0")/../.." && pwd)
+page=$repository/docs/operators/install.md
 
 say() { echo "--- $*"; }
 fail() { echo "FAILED: $*" >&2; exit 1; }
@@ -29,12 +31,22 @@ start() {
     # shellcheck disable=SC2086
     as_service $words > "$system/log" 2>&1 &
     server=$!
+    wait_for_answer bruit stats --token-file /var/lib/bruit/admin.token
+}
+
+# Waits until a command inside succeeds.
+wait_for_answer() {
     for _ in $(seq 300); do
-        if inside bruit stats --token-file /var/lib/bruit/admin.token > /dev/null 2>&1; then return; fi
+        if inside "$@" > /dev/null 2>&1; then return; fi
         sleep 0.1
     done
     cat "$system/log" >&2
     fail "the server does not answer"
+}
+
+# Prints the files in a package, as absolute paths.
+files() {
+    dpkg-deb --fsys-tarfile "$1" | tar -t | sed -n 's|^\.\(/.*[^/]\)$|\1|p'
 }
 
 stop() {
@@ -62,14 +74,19 @@ inside bruit --version
 install -d -m 700 -o "$(inside id -u bruit)" -g "$(inside id -g bruit)" "$system/var/lib/bruit"
 chgrp "$(inside id -g bruit)" "$system/etc/bruit/bruit.toml"
 
-say "every installed file is in docs/operators/install.md"
-inside dpkg --listfiles bruit | while read -r path; do
-    [ -d "$system$path" ] && [ ! -L "$system$path" ] && continue
-    case $path in
-        /usr/share/man/man1/*) path=/usr/share/man/man1/ ;;
-        /usr/share/doc/bruit/*) path=/usr/share/doc/bruit/ ;;
-    esac
-    grep -qF "$path" "$repository/docs/operators/install.md" || fail "docs/operators/install.md does not mention $path"
+say "every installed file is in docs/operators/install.md, and every file there is installed"
+for package in "$new" "$lab"; do
+    files "$package" | while read -r path; do
+        case $path in
+            /usr/share/man/man1/*) path=/usr/share/man/man1/ ;;
+            /usr/share/doc/bruit/*) path=/usr/share/doc/bruit/ ;;
+            /usr/share/doc/bruit-lab/*) path=/usr/share/doc/bruit-lab/ ;;
+        esac
+        grep -qF "\`$path\`" "$page" || fail "docs/operators/install.md does not mention $path"
+    done
+done
+for path in $(grep -oE '`/(etc|lib|usr)/[^`]+`' "$page" | tr -d '\`'); do
+    { [ -e "$system$path" ] || files "$lab" | grep -qF "$path"; } || fail "no package installs $path"
 done
 
 say "the units are valid"
@@ -92,6 +109,22 @@ start
 inside sh -c 'pyzor check < /mail' || fail "the upgrade lost a report"
 stop
 
+for release in "$repository"/testdata/releases/*/; do
+    say "an upgrade from $(basename "$release") keeps data and configuration"
+    rm -rf "$system/var/lib/bruit"
+    mkdir -m 700 "$system/var/lib/bruit"
+    tar --no-same-owner -xzf "$release/data.tar.gz" -C "$system/var/lib/bruit"
+    inside chown -R bruit:bruit /var/lib/bruit
+    cat "$release/bruit.toml" > "$system/etc/bruit/bruit.toml"
+    inside dpkg --install /new.deb
+    cmp "$release/bruit.toml" "$system/etc/bruit/bruit.toml"
+    start
+    inside bruit check /mail || fail "the upgrade lost a report"
+    inside bruit whitelist list --token-file /var/lib/bruit/admin.token | grep newsletter@example.org
+    inside bruit accounts show razor ann@example.org --token-file /var/lib/bruit/admin.token
+    stop
+done
+
 say "reconfigure"
 inside dpkg-reconfigure bruit
 inside bruit serve --check-config --config /etc/bruit/bruit.toml
@@ -107,5 +140,16 @@ inside dpkg --purge bruit
 [ ! -e "$system/etc/bruit" ] || fail "purging kept the configuration"
 [ -e "$system/var/lib/bruit/admin.token" ] || fail "purging deleted data, which install.md says it keeps"
 
+say "the archive runs without being installed"
+tar -xzf "$archive" -C "$system/opt"
+folder=$(cd "$system/opt" && echo bruit-*)
+inside "/opt/$folder/bin/bruit-lab" --version
+# Not by the function, whose subshell would get the signal instead of the server.
+chroot "$system" env HOME=/tmp "/opt/$folder/bin/bruit" serve --data /tmp/data > "$system/log" 2>&1 &
+server=$!
+wait_for_answer "/opt/$folder/bin/bruit" ready
+inside sh -c 'pyzor report < /mail && pyzor check < /mail'
+stop
+
 rm -rf "$system"
-say "the package can be installed, used, upgraded, removed and purged"
+say "the package can be installed, used, upgraded, removed and purged, and the archive can be used"

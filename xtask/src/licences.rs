@@ -1,4 +1,5 @@
-//! `cargo xtask licences`: checks that every dependency may be used under a permissive licence.
+//! `cargo xtask licences`: checks that every dependency may be used under a permissive licence, and
+//! where it comes from ([`sources`]).
 //!
 //! A licence expression (SPDX, annex D) passes if, for some choice of its `OR`s, all required licences are in
 //! [`PERMISSIVE`]. The fuzz targets are a separate workspace, which is also checked.
@@ -11,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::command::{entries, metadata, text};
+use crate::sources;
 
 /// Permissive licences. They require at most a notice, and do not extend to linked code.
 const PERMISSIVE: &[&str] = &[
@@ -36,16 +38,20 @@ const MANIFESTS: &[&str] = &["Cargo.toml", "fuzz/Cargo.toml"];
 
 /// Checks the dependencies for all platforms.
 pub(crate) fn run() -> Result<()> {
+    let read = |manifest: &&str| metadata(&["--locked", "--manifest-path", manifest]);
+    let workspaces: Vec<_> = MANIFESTS.iter().map(read).collect::<Result<_>>()?;
     let mut packages = BTreeMap::new();
-    for manifest in MANIFESTS {
-        packages.append(&mut licences(&metadata(&["--manifest-path", manifest])?)?);
+    for workspace in &workspaces {
+        packages.append(&mut licences(workspace)?);
+        sources::check(workspace)?;
     }
     let faults: Vec<_> = packages.iter().filter_map(|(package, licence)| fault(package, licence)).collect();
     if !faults.is_empty() {
         bail!("dependencies without a permissive licence (see xtask/src/licences.rs):\n  {}", faults.join("\n  "));
     }
     println!("{} packages have permissive licences", packages.len());
-    Ok(())
+    // The fuzz targets use a part of the same crates.
+    sources::check_duplicates(&workspaces[0])
 }
 
 /// Returns the licence expression of each package, keyed by name and version. The expression is empty if the package

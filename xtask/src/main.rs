@@ -14,6 +14,7 @@ mod layers;
 mod licences;
 mod mutations;
 mod packages;
+mod sources;
 mod test;
 
 use std::process::ExitCode;
@@ -33,7 +34,7 @@ enum Chore {
     Endurance(endurance::Options),
     /// Check that crates depend only on lower layers.
     Layers,
-    /// Check that all dependencies have permissive licences.
+    /// Check the licences and sources of all dependencies, and the list of duplicates.
     Licences,
     /// Build and run the fuzz targets.
     Fuzz(fuzz::Options),

@@ -148,6 +148,12 @@ const PACKAGES: &[Package] = &[
         stage: Stage::Packages,
         reason: "makes the container image, and runs it",
     },
+    Package {
+        name: "prometheus",
+        program: "promtool",
+        stage: Stage::Packages,
+        reason: "checks the alert rules in the package",
+    },
     Package { name: "systemd", program: "systemd-analyze", stage: Stage::Packages, reason: "checks the units" },
     Package { name: "chromium", program: "chromium", stage: Stage::Nextest, reason: "opens the dashboard" },
     Package { name: "chromium-driver", program: "chromedriver", stage: Stage::Nextest, reason: "drives Chromium" },
@@ -172,16 +178,20 @@ const TOOLS: &[Tool] = &[
     Tool { subcommand: "fmt", stage: Stage::Fmt, install: &["rustup", "component", "add", "rustfmt"] },
     Tool { subcommand: "clippy", stage: Stage::Clippy, install: &["rustup", "component", "add", "clippy"] },
     Tool { subcommand: "clippy", stage: Stage::Fuzz, install: &["rustup", "component", "add", "clippy"] },
-    Tool { subcommand: "nextest", stage: Stage::Nextest, install: &["cargo", "install", "--locked", "cargo-nextest"] },
+    Tool {
+        subcommand: "nextest",
+        stage: Stage::Nextest,
+        install: &["cargo", "install", "--locked", "cargo-nextest@0.9.143"],
+    },
     Tool {
         subcommand: "auditable",
         stage: Stage::Packages,
-        install: &["cargo", "install", "--locked", "cargo-auditable"],
+        install: &["cargo", "install", "--locked", "cargo-auditable@0.7.7"],
     },
     Tool {
         subcommand: "cyclonedx",
         stage: Stage::Packages,
-        install: &["cargo", "install", "--locked", "cargo-cyclonedx"],
+        install: &["cargo", "install", "--locked", "cargo-cyclonedx@0.5.9"],
     },
 ];
 

@@ -40,7 +40,7 @@ pub(crate) enum Stage {
     Clippy,
     /// Check the layering of crates.
     Layers,
-    /// Check the licences of dependencies.
+    /// Check the licences and sources of dependencies.
     Licences,
     /// Run the tests.
     Nextest,

@@ -47,8 +47,12 @@ fn make_archive(release: &Release) -> Result<()> {
     for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
         copy(&release.source.join(licence), &folder.join(licence))?;
     }
-    let archive = release.out.join(format!("{}.tar.gz", release.name()));
-    run(tar(release, &roots, &archive).args(["--use-compress-program=gzip -9n", &release.name()]))
+    run(tar(release, &roots, &archive_of(release)).args(["--use-compress-program=gzip -9n", &release.name()]))
+}
+
+/// Returns the path of the archive.
+pub(crate) fn archive_of(release: &Release) -> PathBuf {
+    release.out.join(format!("{}.tar.gz", release.name()))
 }
 
 /// Returns a command that packs files of `folder`, with the same bytes for the same contents: independent of times, of

@@ -30,10 +30,23 @@ pub(crate) fn check() -> Result<()> {
         let options = ["security", "--offline=true", "--no-pager", "--threshold", exposure];
         run(program("systemd-analyze", &options).arg(unit))?;
     }
+    check_alerts(&release)?;
     let mut install = program("sh", &["-eu", "packaging/tests/install.sh"]);
     install.arg(release.work.join("system")).arg(before.join(format!("bruit_{old}_amd64.deb")));
-    run(install.arg(release.out.join(format!("bruit_{new}_amd64.deb"))))?;
+    install.args(PROGRAMS.map(|name| release.out.join(format!("{name}_{new}_amd64.deb"))));
+    run(install.arg(archives::archive_of(&release)))?;
     run_container(&release)
+}
+
+/// Runs Prometheus' own tool on the files for it that the package installs.
+fn check_alerts(release: &Release) -> Result<()> {
+    let folder = release.root_of("bruit").join("usr/share/bruit/prometheus");
+    let commands: [&[&str]; 3] = [
+        &["check", "rules", "bruit.rules.yml"],
+        &["test", "rules", "bruit.rules.test.yml"],
+        &["check", "config", "--syntax-only", "prometheus.yml"],
+    ];
+    commands.iter().try_for_each(|arguments| run(program("promtool", arguments).current_dir(&folder)))
 }
 
 /// Runs the container image.
