@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bruit_client::{Client, Rspamd};
+use bruit_engine::units::parse_span;
 use bruit_protocols::http::RECIPIENTS_MAX;
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -355,7 +356,7 @@ fn within<N: PartialOrd + std::fmt::Display>(key: &str, number: N, least: N, mos
 
 /// Returns a duration, or the default, checked against its range.
 fn span(key: &str, given: Option<Span>, usual: &str, least: &str, most: &str) -> Result<Duration, ConfigError> {
-    let constant = |text: &str| Span::parse(text).map_or(Duration::ZERO, |span| span.0);
+    let constant = |text: &str| parse_span(text).unwrap_or_default();
     let value = given.map_or_else(|| constant(usual), |span| span.0);
     let is_within = (constant(least)..=constant(most)).contains(&value);
     if is_within { Ok(value) } else { Err(invalid(key, format!("expected {least} to {most}"))) }
