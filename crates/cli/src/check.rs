@@ -151,7 +151,7 @@ pub(crate) fn run(arguments: &CheckArgs, output: &mut impl Write) -> Result<Exit
     let question = question?;
     let mut output = BufWriter::new(output);
     let (mut is_spam, mut is_bulk, mut error) = (false, false, None);
-    let mut tally = Tally::default();
+    let mut tally = CheckTally::default();
     let ask = |message: &[u8]| question.ask(message);
     let was_all_read = for_each_answer(&arguments.messages.input, ask, |place, answer, bar| {
         let is = |verdict| answer.as_ref().is_ok_and(|answered| answered.checked.verdict == verdict);
@@ -188,14 +188,14 @@ pub(crate) fn run(arguments: &CheckArgs, output: &mut impl Write) -> Result<Exit
 
 /// Number of messages with each verdict, for the summary.
 #[derive(Default)]
-struct Tally {
+struct CheckTally {
     messages: u64,
     failed: u64,
     spam: u64,
     bulk: u64,
 }
 
-impl Tally {
+impl CheckTally {
     fn add(&mut self, answer: &CheckResult) {
         self.messages += 1;
         match answer.as_ref().map(|answer| answer.checked.verdict) {

@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &ClaimArgs, claim: Claim, output: &mut impl Write) 
         false => vec![claimant.make(message)],
     };
     let mut output = BufWriter::new(output);
-    let mut tally = Tally::default();
+    let mut tally = ClaimTally::default();
     let was_all_read = for_each_answer(&arguments.messages.input, ask, |place, outcomes, bar| {
         outcomes.iter().try_for_each(|outcome| {
             tally.add(outcome);
@@ -148,7 +148,7 @@ pub(crate) fn run(arguments: &ClaimArgs, claim: Claim, output: &mut impl Write) 
 
 /// Numbers of messages.
 #[derive(Default)]
-struct Tally {
+struct ClaimTally {
     messages: u64,
     /// Messages without a claim, because of an error.
     failed: u64,
@@ -156,7 +156,7 @@ struct Tally {
     unlearned: u64,
 }
 
-impl Tally {
+impl ClaimTally {
     fn add(&mut self, outcome: &Outcome) {
         self.messages += 1;
         self.failed += u64::from(fault(&outcome.claim).is_some());

@@ -59,7 +59,7 @@ Example:
 #[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct SpoolArgs {
     #[command(subcommand)]
-    verb: Option<Verb>,
+    verb: Option<SpoolVerb>,
 
     /// Folder of the spool
     #[arg(value_name = "DIR", required = true)]
@@ -71,7 +71,7 @@ pub(crate) struct SpoolArgs {
 }
 
 #[derive(Debug, clap::Subcommand)]
-enum Verb {
+enum SpoolVerb {
     /// Send the waiting reports
     #[command(after_help = SEND_HELP)]
     Send(SendArgs),
@@ -96,7 +96,7 @@ struct SendArgs {
 
 pub(crate) fn run(arguments: &SpoolArgs, output: &mut impl Write) -> Result<ExitCode, Failure> {
     match (&arguments.verb, &arguments.folder) {
-        (Some(Verb::Send(send)), _) => run_send(send, output),
+        (Some(SpoolVerb::Send(send)), _) => run_send(send, output),
         (None, Some(folder)) => list(&open(folder)?, arguments.json, output),
         (None, None) => Err(Failure::BadInput("DIR is missing".to_owned())),
     }

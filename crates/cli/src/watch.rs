@@ -176,7 +176,7 @@ struct Watcher<'a> {
 }
 
 /// The work to do, and when to do it.
-struct Plan {
+struct SyncPlan {
     /// Maildirs that changed.
     changed: BTreeSet<usize>,
     /// Time of the first of these changes.
@@ -252,7 +252,7 @@ impl<'a> Watcher<'a> {
     /// Watches the Maildirs and sends the spool until a signal stops the program.
     fn follow(&self, events: &mut Events) -> Result<(), Failure> {
         let now = Instant::now();
-        let mut plan = Plan { changed: BTreeSet::new(), first_change: None, next_send: now, next_rescan: now };
+        let mut plan = SyncPlan { changed: BTreeSet::new(), first_change: None, next_send: now, next_rescan: now };
         loop {
             let patience = plan.patience(Instant::now());
             let event = events.next(patience, &self.maildirs, &self.names).map_err(Failure::Other)?;
@@ -276,7 +276,7 @@ impl<'a> Watcher<'a> {
     }
 
     /// Scans the Maildirs that changed. Sends the spool if any had changed, or if the time for sending has come.
-    fn work(&self, plan: &mut Plan) {
+    fn work(&self, plan: &mut SyncPlan) {
         let is_new = !plan.changed.is_empty();
         let failed = self.sync(&std::mem::take(&mut plan.changed));
         plan.first_change = None;
@@ -331,7 +331,7 @@ impl<'a> Watcher<'a> {
     }
 }
 
-impl Plan {
+impl SyncPlan {
     /// Returns how long to wait for the next event.
     fn patience(&self, now: Instant) -> Duration {
         let next = self.next_send.min(self.next_rescan).saturating_duration_since(now);
@@ -411,7 +411,7 @@ mod tests {
     fn changes_are_compared_when_they_settle_or_after_some_seconds() {
         let now = Instant::now();
         let later = now + Duration::from_secs(3_600);
-        let mut plan = Plan { changed: BTreeSet::new(), first_change: None, next_send: later, next_rescan: later };
+        let mut plan = SyncPlan { changed: BTreeSet::new(), first_change: None, next_send: later, next_rescan: later };
         assert!(!plan.is_settled(now, true) && plan.patience(now) > Duration::from_secs(3_000));
         plan.note([1].into());
         let first = plan.first_change.unwrap();

@@ -30,7 +30,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
 pub fn parse_bytes_with_unit(text: &str) -> Result<u64, String> {
     let has_unit = text.ends_with(|c: char| c.is_ascii_alphabetic());
     let bytes = has_unit.then(|| parse_bytes(text).ok()).flatten();
-    bytes.ok_or_else(|| format!("{text:?} is not a size: expected one such as \"256MiB\""))
+    bytes.ok_or_else(|| format!("{text:?} is not a size: expected a size such as \"256MiB\""))
 }
 
 /// Parses a duration as in configuration files: digits, and `ms`, `s`, `m`, `h` or `d`.
@@ -39,7 +39,7 @@ pub fn parse_bytes_with_unit(text: &str) -> Result<u64, String> {
 /// Returns a message that names the text and an example.
 pub fn parse_span(text: &str) -> Result<Duration, String> {
     let milliseconds = span_milliseconds(text).map(Duration::from_millis);
-    milliseconds.ok_or_else(|| format!("{text:?} is not a duration: expected one such as \"5s\""))
+    milliseconds.ok_or_else(|| format!("{text:?} is not a duration: expected a duration such as \"5s\""))
 }
 
 fn span_milliseconds(text: &str) -> Option<u64> {

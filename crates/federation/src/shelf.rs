@@ -159,12 +159,12 @@ pub struct Shelf {
 }
 
 /// The key of stored heads: their origin, and whether they contain public books only.
-type Place = (Origin, bool);
+type HeadsKey = (Origin, bool);
 
 #[derive(Debug, Default)]
 struct State {
     /// Signed heads by origin and version.
-    heads: BTreeMap<Place, SignedHeads>,
+    heads: BTreeMap<HeadsKey, SignedHeads>,
     /// The readable length of each log.
     ends: BTreeMap<Chain, u64>,
 }
@@ -424,7 +424,7 @@ impl Shelf {
 }
 
 /// Decodes stored heads, if their signature is valid.
-fn believed(bytes: Vec<u8>, realm: RealmId) -> Option<(Place, SignedHeads)> {
+fn believed(bytes: Vec<u8>, realm: RealmId) -> Option<(HeadsKey, SignedHeads)> {
     let read = UnverifiedHeads::decode(&bytes).ok()?;
     let key = PublicKey::from_bytes(&read.origin().key).ok()?;
     let heads = read.verify(realm, &key).ok()?;
@@ -432,7 +432,7 @@ fn believed(bytes: Vec<u8>, realm: RealmId) -> Option<(Place, SignedHeads)> {
 }
 
 /// Returns the key under which heads are stored.
-fn place_of(heads: &Heads) -> Place {
+fn place_of(heads: &Heads) -> HeadsKey {
     (heads.origin(), heads.chains().all(|(chain, _)| chain.book.is_public()))
 }
 

@@ -62,7 +62,7 @@ pub(crate) enum Unavailable {
 #[derive(Debug)]
 pub(crate) struct Health {
     kind: RequestKind,
-    state: Mutex<State>,
+    state: Mutex<OutageState>,
 }
 
 /// The kind of a request.
@@ -73,7 +73,7 @@ pub(crate) enum RequestKind {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct OutageState {
     outage: Option<Outage>,
     /// Number of errors in a row so far, while there is no outage.
     errors: u32,
@@ -216,7 +216,7 @@ impl Health {
             tracing::debug!(%error, "request failed");
             return;
         }
-        *state = State { outage: Some(Outage { since: now, next_probe, reason, messages: 1 }), errors: 0 };
+        *state = OutageState { outage: Some(Outage { since: now, next_probe, reason, messages: 1 }), errors: 0 };
         drop(state);
         match self.kind {
             RequestKind::Check => tracing::warn!(%error, "the server does not answer; mail passes unchecked"),
@@ -225,7 +225,7 @@ impl Health {
     }
 
     fn end(&self, now: Instant) {
-        let State { outage: Some(outage), .. } = std::mem::take(&mut *self.lock()) else { return };
+        let OutageState { outage: Some(outage), .. } = std::mem::take(&mut *self.lock()) else { return };
         let seconds = now.saturating_duration_since(outage.since).as_secs();
         let messages = outage.messages;
         match self.kind {
@@ -234,7 +234,7 @@ impl Health {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, OutageState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,10 +13,10 @@ const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The state of the spool.
 #[derive(Debug, Default)]
-pub(crate) struct SpoolState(Mutex<State>);
+pub(crate) struct SpoolState(Mutex<SpoolCounts>);
 
 #[derive(Debug, Default)]
-struct State {
+struct SpoolCounts {
     is_failing: bool,
     /// Number of waiting reports.
     waiting: u64,
@@ -64,7 +64,7 @@ impl SpoolState {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, SpoolCounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -152,11 +152,11 @@ struct Judge {
     time_ms: i64,
     /// The time since boot at the last update.
     boot_ms: i64,
-    state: State,
+    state: ClockState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ClockState {
     Following,
     /// The system clock is behind and was accepted.
     Standing,
@@ -176,14 +176,14 @@ impl Judge {
     /// Creates the judge of a server whose last event was at `last`.
     fn new(last: Time, boot_ms: i64) -> Self {
         let time_ms = i64::try_from(last.0.saturating_mul(1_000)).unwrap_or(i64::MAX);
-        Self { time_ms, boot_ms, state: State::Following }
+        Self { time_ms, boot_ms, state: ClockState::Following }
     }
 
     fn look(&mut self, reading: Reading, jump: Duration, confirm: Confirm) -> Option<Deviation> {
         let jump_ms = i64::try_from(jump.as_millis()).unwrap_or(i64::MAX);
         self.advance(reading.boot_ms, |judge, expected_ms| {
             let ahead_ms = reading.system_ms.saturating_sub(expected_ms);
-            let is_believed = ahead_ms <= jump_ms && (ahead_ms >= -jump_ms || judge.state == State::Standing);
+            let is_believed = ahead_ms <= jump_ms && (ahead_ms >= -jump_ms || judge.state == ClockState::Standing);
             if is_believed || judge.is_confirmed(reading, ahead_ms, jump_ms, confirm) {
                 return judge.follow(reading.system_ms);
             }
@@ -195,7 +195,7 @@ impl Judge {
     /// Accepts the current system clock.
     fn accept(&mut self, reading: Reading) {
         self.advance(reading.boot_ms, |judge, _| {
-            judge.state = State::Standing;
+            judge.state = ClockState::Standing;
             judge.follow(reading.system_ms)
         });
     }
@@ -211,8 +211,8 @@ impl Judge {
     fn follow(&mut self, system_ms: i64) -> Option<Deviation> {
         let behind_ms = self.time_ms.saturating_sub(system_ms);
         self.time_ms = self.time_ms.max(system_ms);
-        if behind_ms <= 0 || self.state != State::Standing {
-            self.state = State::Following;
+        if behind_ms <= 0 || self.state != ClockState::Standing {
+            self.state = ClockState::Following;
         }
         (behind_ms > STANDSTILL_MS).then_some(Deviation::Standstill)
     }
@@ -222,10 +222,10 @@ impl Judge {
         let offset_ms = reading.system_ms.saturating_sub(reading.boot_ms);
         let begun = Jump { offset_ms, since_boot_ms: reading.boot_ms };
         let jump = match self.state {
-            State::Jumped(jump) if jump.offset_ms.abs_diff(offset_ms) <= jump_ms.unsigned_abs() => jump,
+            ClockState::Jumped(jump) if jump.offset_ms.abs_diff(offset_ms) <= jump_ms.unsigned_abs() => jump,
             _ => begun,
         };
-        self.state = State::Jumped(jump);
+        self.state = ClockState::Jumped(jump);
         let lasted_ms = reading.boot_ms - jump.since_boot_ms;
         let has_lasted = u128::try_from(lasted_ms).is_ok_and(|lasted_ms| lasted_ms >= CONFIRM_AFTER.as_millis());
         ahead_ms > 0 && has_lasted && reading.is_synchronised && confirm == Confirm::Ntp

@@ -99,7 +99,7 @@ states! {
 
 /// An active condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Row {
+struct ActiveCondition {
     text: String,
     since: Time,
 }
@@ -107,7 +107,7 @@ struct Row {
 /// The active conditions, by state and subject. The subject is a ring, a table, a peer, or the empty string.
 #[derive(Debug, Default)]
 pub(crate) struct Health {
-    rows: Mutex<BTreeMap<(State, String), Row>>,
+    rows: Mutex<BTreeMap<(State, String), ActiveCondition>>,
 }
 
 impl Health {
@@ -132,7 +132,7 @@ impl Health {
     /// Returns all conditions, most severe first.
     pub(crate) fn conditions(&self) -> Vec<Condition> {
         let rows = self.lock();
-        let condition = |((state, subject), row): (&(State, String), &Row)| Condition {
+        let condition = |((state, subject), row): (&(State, String), &ActiveCondition)| Condition {
             state: state.name().to_owned(),
             subject: subject.clone(),
             severity: state.severity().name().to_owned(),
@@ -150,12 +150,18 @@ impl Health {
     }
 
     /// Locks the table. Ignores poisoning, because no panic can leave a change half done.
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(State, String), Row>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(State, String), ActiveCondition>> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn change(rows: &mut BTreeMap<(State, String), Row>, state: State, subject: &str, text: Option<String>, now: Time) {
+fn change(
+    rows: &mut BTreeMap<(State, String), ActiveCondition>,
+    state: State,
+    subject: &str,
+    text: Option<String>,
+    now: Time,
+) {
     let key = (state, subject.to_owned());
     match (rows.get_mut(&key), text) {
         (Some(row), Some(text)) => row.text = text,
@@ -164,7 +170,7 @@ fn change(rows: &mut BTreeMap<(State, String), Row>, state: State, subject: &str
                 Severity::Severe => tracing::error!(state = state.name(), subject, "degraded: {text}"),
                 Severity::Warning => tracing::warn!(state = state.name(), subject, "degraded: {text}"),
             }
-            rows.insert(key, Row { text, since: now });
+            rows.insert(key, ActiveCondition { text, since: now });
         }
         (Some(row), None) => {
             let seconds = now.since(row.since);

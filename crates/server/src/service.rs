@@ -51,12 +51,12 @@ pub(crate) struct Service {
     startup: OnceLock<(PathBuf, Config)>,
     dashboard: OnceLock<String>,
     settings: RwLock<Arc<Settings>>,
-    failure: Mutex<Option<Failure>>,
+    failure: Mutex<Option<WriteFailure>>,
     started: Instant,
 }
 
 /// The last failure to write.
-struct Failure {
+struct WriteFailure {
     at: Duration,
     text: String,
 }
@@ -186,13 +186,13 @@ impl Service {
             return;
         }
         let text = bruit_federation::describe(error);
-        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(Failure { at: self.uptime(), text });
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(WriteFailure { at: self.uptime(), text });
     }
 
     /// Returns the reason for a recent failure to write.
     pub(crate) fn recent_failure(&self) -> Option<String> {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_recent = |failure: &&Failure| self.uptime().saturating_sub(failure.at) < FAILURE_REMEMBERED;
+        let is_recent = |failure: &&WriteFailure| self.uptime().saturating_sub(failure.at) < FAILURE_REMEMBERED;
         failure.as_ref().filter(is_recent).map(|failure| failure.text.clone())
     }
 

@@ -96,7 +96,7 @@ pub enum ExportRequest {
 
 /// Parts of a step.
 #[derive(Debug)]
-enum Task {
+enum ExportTask {
     Check,
     Start,
     Restart,
@@ -113,7 +113,7 @@ enum Task {
 
 /// A request that has not been answered.
 #[derive(Debug)]
-enum Pending {
+enum Unanswered {
     Change,
     Write(Vec<Event>),
     Seals,
@@ -130,8 +130,8 @@ struct Failing {
 /// The exporter's state between two steps, which need not survive a restart.
 #[derive(Debug, Default)]
 pub struct Exporter {
-    tasks: VecDeque<Task>,
-    pending: Option<Pending>,
+    tasks: VecDeque<ExportTask>,
+    pending: Option<Unanswered>,
     sealed: BTreeMap<(Book, u64), Duration>,
     /// The journal's sequence at the last sealed segment that is not yet readable.
     unreleased: Option<u64>,
@@ -181,7 +181,7 @@ impl Exporter {
             self.begin_step(around.is_wanted, moment);
         }
         while let Some(task) = self.tasks.pop_front() {
-            if matches!(task, Task::Done) {
+            if matches!(task, ExportTask::Done) {
                 break;
             }
             if let Some(request) = self.perform(task, engine, around, moment) {
@@ -197,46 +197,52 @@ impl Exporter {
         let is_due = is_well || self.tried.is_none_or(|tried| moment.uptime.saturating_sub(tried) >= RETRY);
         if is_due {
             self.tried = Some(moment.uptime);
-            let check = (!self.is_checked || self.failing.is_some()).then_some(Task::Check);
+            let check = (!self.is_checked || self.failing.is_some()).then_some(ExportTask::Check);
             // With readers, entries are queued even while logs cannot be written.
-            self.tasks.extend(is_wanted.then_some(Task::Start));
+            self.tasks.extend(is_wanted.then_some(ExportTask::Start));
             self.tasks.extend(check);
-            self.tasks.extend([Task::Start, Task::Seal, Task::Release, Task::Tidy, Task::Well]);
+            self.tasks.extend([
+                ExportTask::Start,
+                ExportTask::Seal,
+                ExportTask::Release,
+                ExportTask::Tidy,
+                ExportTask::Well,
+            ]);
         }
         if is_due || self.stuck.is_none() {
-            self.tasks.push_back(Task::GiveUp);
+            self.tasks.push_back(ExportTask::GiveUp);
         }
-        self.tasks.push_back(Task::Done);
+        self.tasks.push_back(ExportTask::Done);
     }
 
     fn perform(
         &mut self,
-        task: Task,
+        task: ExportTask,
         engine: &Engine,
         around: &Surroundings<'_>,
         moment: Moment,
     ) -> Option<ExportRequest> {
         match task {
-            Task::Check => Some(ExportRequest::Check),
-            Task::Start => self.start(engine, around, moment),
-            Task::Restart => {
+            ExportTask::Check => Some(ExportRequest::Check),
+            ExportTask::Start => self.start(engine, around, moment),
+            ExportTask::Restart => {
                 let event = next_incarnation(engine.exchange().own()?, around.is_cluster, moment.now);
-                self.submit(vec![event], Pending::Change)
+                self.submit(vec![event], Unanswered::Change)
             }
-            Task::Seal => self.seal(engine, around, moment),
-            Task::Release => self.release(engine, around, moment),
-            Task::Tidy => self.tidy(engine, moment),
-            Task::GiveUp => self.give_up(engine, around, moment),
-            Task::Seals(events) => self.submit(events, Pending::Seals),
-            Task::Well => {
+            ExportTask::Seal => self.seal(engine, around, moment),
+            ExportTask::Release => self.release(engine, around, moment),
+            ExportTask::Tidy => self.tidy(engine, moment),
+            ExportTask::GiveUp => self.give_up(engine, around, moment),
+            ExportTask::Seals(events) => self.submit(events, Unanswered::Seals),
+            ExportTask::Well => {
                 self.stuck = None;
                 None
             }
-            Task::Done => None,
+            ExportTask::Done => None,
         }
     }
 
-    fn submit(&mut self, events: Vec<Event>, pending: Pending) -> Option<ExportRequest> {
+    fn submit(&mut self, events: Vec<Event>, pending: Unanswered) -> Option<ExportRequest> {
         self.pending = Some(pending);
         Some(ExportRequest::Submit(events))
     }
@@ -244,7 +250,7 @@ impl Exporter {
     fn start(&mut self, engine: &Engine, around: &Surroundings<'_>, moment: Moment) -> Option<ExportRequest> {
         let key = *around.key.public().as_bytes();
         let event = start_of_export(engine, key, around.is_cluster, moment.now)?;
-        self.submit(vec![event], Pending::Change)
+        self.submit(vec![event], Unanswered::Change)
     }
 
     /// Returns true if nothing may be sealed or published: a server on an old copy of its disk must not contradict
@@ -268,7 +274,7 @@ impl Exporter {
         }
         let chains = exports.iter().map(|export| (export.chain.book, export.chain.generation));
         self.sealed.extend(chains.map(|chain| (chain, moment.uptime)));
-        self.pending = Some(Pending::Write(exports.iter().map(|export| export.sealed.clone()).collect()));
+        self.pending = Some(Unanswered::Write(exports.iter().map(|export| export.sealed.clone()).collect()));
         Some(ExportRequest::Write(exports))
     }
 
@@ -313,7 +319,7 @@ impl Exporter {
             return None;
         }
         let end = Event::Origin { now: moment.now, change: OriginChange::End };
-        self.submit(vec![end], Pending::Change)
+        self.submit(vec![end], Unanswered::Change)
     }
 
     /// Reports the result of [`ExportRequest::Check`].
@@ -328,17 +334,17 @@ impl Exporter {
     /// Reports the result of [`ExportRequest::Write`].
     pub fn written(&mut self, result: Result<(), ShelfError>, moment: Moment) {
         let events = match self.pending.take() {
-            Some(Pending::Write(events)) => events,
+            Some(Unanswered::Write(events)) => events,
             other => return self.pending = other,
         };
         match result {
-            Ok(()) => self.tasks.push_front(Task::Seals(events)),
+            Ok(()) => self.tasks.push_front(ExportTask::Seals(events)),
             // The log of the present incarnation, or part of it, is gone.
             Err(error @ ShelfError::Gap { .. }) => {
                 let error = describe(&error);
                 tracing::warn!(error, "a log in shelf/ is gone; starting a new incarnation");
                 self.skip_to_end();
-                self.tasks.push_front(Task::Restart);
+                self.tasks.push_front(ExportTask::Restart);
             }
             Err(error) => self.fail(describe(&error), moment),
         }
@@ -347,7 +353,7 @@ impl Exporter {
     /// Reports the outcomes of [`ExportRequest::Submit`], and the journal's sequence after these events, or the reason
     /// why the events were not stored.
     pub fn submitted(&mut self, outcomes: Result<Vec<Outcome>, String>, sequence: u64) {
-        if let (Some(Pending::Seals), Ok(_)) = (self.pending.take(), &outcomes) {
+        if let (Some(Unanswered::Seals), Ok(_)) = (self.pending.take(), &outcomes) {
             self.unreleased = Some(sequence);
         }
         let refusal = |outcome: &Outcome| match outcome {
@@ -386,6 +392,6 @@ impl Exporter {
 
     /// Skips the rest of this step, except for the decision whether to give up.
     fn skip_to_end(&mut self) {
-        self.tasks.retain(|task| matches!(task, Task::GiveUp | Task::Done));
+        self.tasks.retain(|task| matches!(task, ExportTask::GiveUp | ExportTask::Done));
     }
 }

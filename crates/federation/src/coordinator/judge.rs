@@ -349,12 +349,12 @@ mod tests {
 
     /// A receiver's frontiers, with generations from [`LIVE`] to [`CURRENT`].
     #[derive(Default)]
-    struct Receiver {
+    struct ReceiverState {
         own: Option<Origin>,
         chains: BTreeMap<Chain, Frontier>,
     }
 
-    impl Frontiers for Receiver {
+    impl Frontiers for ReceiverState {
         fn own(&self) -> Option<Origin> {
             self.own
         }
@@ -450,7 +450,7 @@ mod tests {
         let books = [Book::Listed, Book::Revoked, Book::Votes].into_iter();
         let chains: Vec<_> = books.flat_map(|book| [(book, 11, 1), (book, 12, 1)]).collect();
         let theirs = heads(2, &[(Book::Recipients, 70, 1), (Book::Bulk, 70, 1)]);
-        let wants = wanted(&[heads(1, &chains), theirs], &Receiver::default(), &known);
+        let wants = wanted(&[heads(1, &chains), theirs], &ReceiverState::default(), &known);
         let order: Vec<_> = wants.iter().map(|want| (want.chain.book, want.chain.generation)).collect();
         let sets = [(Book::Revoked, 12), (Book::Listed, 12), (Book::Bulk, 70), (Book::Revoked, 11), (Book::Listed, 11)];
         assert_eq!(order, [&sets[..], &[(Book::Votes, 11), (Book::Votes, 12)]].concat());
@@ -460,21 +460,21 @@ mod tests {
     fn only_what_is_missing_live_and_known_is_wanted() {
         let known = known(&[(1, Relation::Cluster)]);
         let listed = chain(1, Book::Listed, LIVE);
-        let taken = |to| Receiver { own: None, chains: [(listed, at(to))].into() };
+        let taken = |to| ReceiverState { own: None, chains: [(listed, at(to))].into() };
         let offer = [heads(1, &[(Book::Listed, LIVE, 5)])];
         assert_eq!(wanted(&offer, &taken(3), &known), [Want { chain: listed, from: at(3), to: at(5) }]);
         assert!(wanted(&offer, &taken(5), &known).is_empty());
         assert!(wanted(&offer, &taken(6), &known).is_empty());
         assert!(wanted(&[heads(1, &[(Book::Listed, LIVE - 1, 5)])], &taken(3), &known).is_empty());
         assert!(wanted(&[heads(2, &[(Book::Listed, LIVE, 5)])], &taken(3), &known).is_empty());
-        let ourselves = Receiver { own: Some(origin(1)), ..Receiver::default() };
+        let ourselves = ReceiverState { own: Some(origin(1)), ..ReceiverState::default() };
         assert!(wanted(&offer, &ourselves, &known).is_empty());
     }
 
     #[test]
     fn of_two_heads_of_a_chain_the_longer_counts() {
         let offers = [heads(1, &[(Book::Listed, LIVE, 5)]), heads(1, &[(Book::Listed, LIVE, 7)])];
-        let wants = wanted(&offers, &Receiver::default(), &known(&[(1, Relation::Cluster)]));
+        let wants = wanted(&offers, &ReceiverState::default(), &known(&[(1, Relation::Cluster)]));
         assert_eq!(wants.iter().map(|want| want.to.sequence).collect::<Vec<_>>(), [7]);
     }
 
@@ -570,19 +570,19 @@ mod tests {
         assert_eq!(drift(&unlike, &at(5)), Some(Drift::Unlike));
         assert_eq!(drift(&forked, &at(5)), Some(Drift::Forked));
         let listed = chain(1, Book::Listed, LIVE);
-        let taken = Receiver { own: None, chains: [(listed, unlike)].into() };
+        let taken = ReceiverState { own: None, chains: [(listed, unlike)].into() };
         assert_eq!(drifts(&heads(1, &[(Book::Listed, LIVE, 5)]), &taken), [(listed, Drift::Unlike)]);
     }
 
     #[test]
     fn a_server_learns_of_lost_segments_from_its_own_heads() {
         let listed = chain(1, Book::Listed, LIVE);
-        let remembers = |frontier| Receiver { own: Some(origin(1)), chains: [(listed, frontier)].into() };
+        let remembers = |frontier| ReceiverState { own: Some(origin(1)), chains: [(listed, frontier)].into() };
         let said = heads(1, &[(Book::Listed, LIVE, 5)]);
         assert!(!has_lost_segments(&said, &remembers(at(5))) && !has_lost_segments(&said, &remembers(at(6))));
         assert!(has_lost_segments(&said, &remembers(at(4))));
         assert!(has_lost_segments(&said, &remembers(Frontier { hash: [99; 32], ..at(5) })), "its history was forked");
-        assert!(!has_lost_segments(&said, &Receiver::default()), "another server's heads");
+        assert!(!has_lost_segments(&said, &ReceiverState::default()), "another server's heads");
         assert!(!has_lost_segments(&heads(1, &[(Book::Listed, LIVE - 1, 5)]), &remembers(at(5))), "it has expired");
         let later = heads(1, &[(Book::Listed, CURRENT + 1, 1)]);
         assert!(has_lost_segments(&later, &remembers(at(5))), "the books of an old disk are behind");

@@ -158,7 +158,7 @@ enum Task {
     StartIncarnation,
     Repair(Chain, Drift),
     Choose,
-    Follow(Progress),
+    Follow(ChainProgress),
     Keep { chain: Chain, offset: u64, bytes: Vec<u8> },
     Forget(Chain),
     Finish,
@@ -174,19 +174,19 @@ enum Pending {
     Log(Want),
     Incarnation,
     Repair(Chain),
-    Segments(Progress, Batch),
+    Segments(ChainProgress, Batch),
 }
 
 /// A chain that is being fetched, and its accepted segments that are not submitted yet.
 #[derive(Debug)]
-struct Progress {
+struct ChainProgress {
     want: Want,
     batches: VecDeque<Batch>,
     /// True if our own shelf has nothing more of the chain.
     is_read: bool,
 }
 
-impl Progress {
+impl ChainProgress {
     const fn new(want: Want) -> Self {
         Self { want, batches: VecDeque::new(), is_read: false }
     }
@@ -375,13 +375,13 @@ impl Receiver {
         let wants = wanted(&self.heads, state, &self.known);
         self.round.chains = wants.len();
         self.round.bytes_missing = wants.iter().map(|want| want.to.offset.saturating_sub(want.from.offset)).sum();
-        let wants = wants.into_iter().map(|want| Task::Follow(Progress::new(want)));
+        let wants = wants.into_iter().map(|want| Task::Follow(ChainProgress::new(want)));
         let rest = std::mem::take(&mut self.tasks);
         self.tasks = wants.chain(rest).collect();
     }
 
     /// Submits the next batch of a chain, or fetches more of it.
-    fn follow<F: Frontiers>(&mut self, mut progress: Progress, state: &F, moment: Moment) -> Option<Request> {
+    fn follow<F: Frontiers>(&mut self, mut progress: ChainProgress, state: &F, moment: Moment) -> Option<Request> {
         let chain = progress.want.chain;
         if let Some(mut batch) = progress.batches.pop_front() {
             batch.is_forwarded = state.is_forwarded(&chain.origin);
@@ -421,7 +421,7 @@ impl Receiver {
         let (received, _) = accept(log, &want, self.realm, &self.known);
         let is_read = received.is_empty();
         let batches = batches(log, want.from.offset, received);
-        self.tasks.push_front(Task::Follow(Progress { want, batches, is_read }));
+        self.tasks.push_front(Task::Follow(ChainProgress { want, batches, is_read }));
     }
 
     /// Reports the source's answer to [`Request::Fetch`].
@@ -445,7 +445,7 @@ impl Receiver {
         }
         self.charges.forgive(&want.chain);
         let batches = batches(log, want.from.offset, received);
-        self.tasks.push_front(Task::Follow(Progress { want, batches, is_read: true }));
+        self.tasks.push_front(Task::Follow(ChainProgress { want, batches, is_read: true }));
     }
 
     /// Notes that a log has no valid segment. A lying origin is charged: its chain is requested again after a pause,
@@ -504,7 +504,7 @@ impl Receiver {
         }
     }
 
-    fn note_batch(&mut self, progress: Progress, batch: Batch, outcomes: &[Outcome]) {
+    fn note_batch(&mut self, progress: ChainProgress, batch: Batch, outcomes: &[Outcome]) {
         let chain = progress.want.chain;
         let (mut offset, mut rest, mut kept) = (batch.offset, &batch.bytes[..], Vec::new());
         let mut refusal = None;

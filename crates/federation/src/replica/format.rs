@@ -70,7 +70,7 @@ pub(super) struct Front {
 
 /// The reason why a slot is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum SlotFault {
     /// The magic bytes are wrong.
     Magic,
     /// The version is not supported.
@@ -79,7 +79,7 @@ pub(super) enum Fault {
     Damaged,
 }
 
-impl From<Malformed> for Fault {
+impl From<Malformed> for SlotFault {
     fn from(_: Malformed) -> Self {
         Self::Damaged
     }
@@ -123,17 +123,17 @@ impl Front {
     }
 
     /// Decodes a front.
-    pub(super) fn read(bytes: &[u8; FRONT_BYTES]) -> Result<Self, Fault> {
+    pub(super) fn read(bytes: &[u8; FRONT_BYTES]) -> Result<Self, SlotFault> {
         Ok(Marks::read(bytes)?.front)
     }
 
     /// Decodes a whole slot.
-    pub(super) fn read_slot(slot: &[u8]) -> Result<(Self, Chains), Fault> {
-        let (front, behind) = slot.split_first_chunk().ok_or(Fault::Damaged)?;
+    pub(super) fn read_slot(slot: &[u8]) -> Result<(Self, Chains), SlotFault> {
+        let (front, behind) = slot.split_first_chunk().ok_or(SlotFault::Damaged)?;
         let Marks { front, chains, checksum } = Marks::read(front)?;
-        let behind = behind.get(..chains * CHAIN_BYTES).ok_or(Fault::Damaged)?;
+        let behind = behind.get(..chains * CHAIN_BYTES).ok_or(SlotFault::Damaged)?;
         if xxh3_64(behind) != checksum {
-            return Err(Fault::Damaged);
+            return Err(SlotFault::Damaged);
         }
         let mut reader = Reader::new(behind);
         let chains = (0..chains).map(|_| read_chain(&mut reader)).collect::<Result<_, _>>()?;
@@ -149,27 +149,27 @@ struct Marks {
 }
 
 impl Marks {
-    fn read(bytes: &[u8; FRONT_BYTES]) -> Result<Self, Fault> {
+    fn read(bytes: &[u8; FRONT_BYTES]) -> Result<Self, SlotFault> {
         let mut reader = Reader::new(bytes);
         if reader.array("the magic")? != MAGIC {
-            return Err(Fault::Magic);
+            return Err(SlotFault::Magic);
         }
         let version = reader.u32("the version")?;
         if version != VERSION {
-            return Err(Fault::Version(version));
+            return Err(SlotFault::Version(version));
         }
-        let (content, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or(Fault::Damaged)?;
+        let (content, checksum) = bytes.split_last_chunk::<CHECKSUM_BYTES>().ok_or(SlotFault::Damaged)?;
         if xxh3_64(content) != u64::from_le_bytes(*checksum) {
-            return Err(Fault::Damaged);
+            return Err(SlotFault::Damaged);
         }
         let chains = reader.u32("the number of chains")? as usize;
         let checksum = reader.u64("the checksum of the chains")?;
         let front = read_front(&mut reader)?;
-        if chains > CHAINS_MAX { Err(Fault::Damaged) } else { Ok(Self { front, chains, checksum }) }
+        if chains > CHAINS_MAX { Err(SlotFault::Damaged) } else { Ok(Self { front, chains, checksum }) }
     }
 }
 
-fn read_front(reader: &mut Reader<'_>) -> Result<Front, Fault> {
+fn read_front(reader: &mut Reader<'_>) -> Result<Front, SlotFault> {
     let mut number = || reader.u64("a number");
     let (which, capacity, heard) = (number()?, number()?, number()?);
     let mut ring = || Ok::<_, Malformed>((number()?, number()?));
@@ -178,7 +178,7 @@ fn read_front(reader: &mut Reader<'_>) -> Result<Front, Fault> {
     let realm = Realm::decode(reader)?;
     let is_shape = |(lines, epoch): (u64, u64)| (1..=LINES_MAX).contains(&lines) && epoch <= RING_EPOCH_MAX;
     if !rings.into_iter().all(is_shape) || !(CAPACITY_MIN..=CAPACITY_MAX).contains(&capacity) {
-        return Err(Fault::Damaged);
+        return Err(SlotFault::Damaged);
     }
     let rings = rings.map(|(lines, epoch)| RingShape { lines: lines as usize, epoch });
     let heard = Some(Time(heard)).filter(|heard| heard.0 > 0);
@@ -194,9 +194,9 @@ fn put_chain(out: &mut Vec<u8>, chain: &Chain, frontier: &Frontier) {
     [frontier.sequence, frontier.offset, frontier.entries].iter().for_each(|number| out.extend(number.to_le_bytes()));
 }
 
-fn read_chain(reader: &mut Reader<'_>) -> Result<(Chain, Frontier), Fault> {
+fn read_chain(reader: &mut Reader<'_>) -> Result<(Chain, Frontier), SlotFault> {
     let origin = Origin { key: reader.array("a key")?, incarnation: reader.u64("an incarnation")? };
-    let book = Book::from_number(reader.u8("a book")?).filter(|book| BOOKS.contains(book)).ok_or(Fault::Damaged)?;
+    let book = Book::from_number(reader.u8("a book")?).filter(|book| BOOKS.contains(book)).ok_or(SlotFault::Damaged)?;
     let chain = Chain { origin, book, generation: reader.u64("a generation")? };
     let hash = reader.array("a hash")?;
     let (sequence, offset, entries) =

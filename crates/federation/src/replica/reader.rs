@@ -14,7 +14,7 @@ use bruit_engine::time::Time;
 use bruit_filters::ring::RING_LINE_BYTES;
 use bruit_filters::{Fingerprint, FingerprintKey};
 
-use super::format::{Chains, FRONT_BYTES, Fault, Front, SLOT_BYTES, slot_at};
+use super::format::{Chains, FRONT_BYTES, Front, SLOT_BYTES, SlotFault, slot_at};
 use super::{ReplicaError, Status};
 
 /// Number of attempts to read the fronts before they count as damaged, because one may be half written.
@@ -148,9 +148,9 @@ pub(super) fn slot(file: &File, path: &Path) -> Result<(Front, Chains), ReplicaE
 fn look<T>(
     path: &Path,
     number: impl Fn(&T) -> u64,
-    read: impl Fn(u64) -> io::Result<Result<T, Fault>>,
+    read: impl Fn(u64) -> io::Result<Result<T, SlotFault>>,
 ) -> Result<T, ReplicaError> {
-    let mut fault = Fault::Damaged;
+    let mut fault = SlotFault::Damaged;
     for _ in 0..READ_ATTEMPTS {
         let slots = read(0).and_then(|first| Ok([first, read(1)?]));
         match later(slots.map_err(ReplicaError::io("read", path))?, &number) {
@@ -162,31 +162,31 @@ fn look<T>(
 }
 
 /// Reads the first bytes of a slot. A shorter file is not a replica.
-fn read_at<const N: usize>(file: &File, slot: u64) -> io::Result<Result<Box<[u8; N]>, Fault>> {
+fn read_at<const N: usize>(file: &File, slot: u64) -> io::Result<Result<Box<[u8; N]>, SlotFault>> {
     let mut bytes = Box::new([0; N]);
     match file.read_exact_at(&mut *bytes, slot_at(slot)) {
         Ok(()) => Ok(Ok(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Err(Fault::Magic)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Err(SlotFault::Magic)),
         Err(error) => Err(error),
     }
 }
 
 /// Returns the intact slot, or the later one if both are intact; if neither is, the more specific fault.
-fn later<T>(slots: [Result<T, Fault>; 2], number: impl Fn(&T) -> u64) -> Result<T, Fault> {
+fn later<T>(slots: [Result<T, SlotFault>; 2], number: impl Fn(&T) -> u64) -> Result<T, SlotFault> {
     match slots {
         [Ok(first), Ok(second)] => Ok(if number(&first) > number(&second) { first } else { second }),
         [Ok(whole), Err(_)] | [Err(_), Ok(whole)] => Ok(whole),
         // Ignore a slot that was never written, and report the fault of the other.
-        [Err(Fault::Magic), Err(fault)] | [Err(fault), Err(_)] => Err(fault),
+        [Err(SlotFault::Magic), Err(fault)] | [Err(fault), Err(_)] => Err(fault),
     }
 }
 
 /// Returns the error to report when neither slot is intact.
-fn error(fault: Fault, path: &Path) -> ReplicaError {
+fn error(fault: SlotFault, path: &Path) -> ReplicaError {
     let path = path.to_owned();
     match fault {
-        Fault::Magic => ReplicaError::Magic { path },
-        Fault::Version(version) => ReplicaError::Version { path, version },
-        Fault::Damaged => ReplicaError::Damaged { path, what: "its header" },
+        SlotFault::Magic => ReplicaError::Magic { path },
+        SlotFault::Version(version) => ReplicaError::Version { path, version },
+        SlotFault::Damaged => ReplicaError::Damaged { path, what: "its header" },
     }
 }

@@ -71,17 +71,17 @@ enum Action {
     /// A server syncs its disk.
     Sync(usize),
     /// A link of a server carries out its next requests, after a pause.
-    Drive { at: Place, serial: u64 },
+    Drive { at: ProcessLink, serial: u64 },
     /// The answer to a request of a link is overdue.
-    Timeout { at: Place, serial: u64 },
+    Timeout { at: ProcessLink, serial: u64 },
     /// A request arrives at a server or the broker, which may wait for news until a time.
-    Ask { at: Place, query: Query, serial: u64, until_ms: u64 },
+    Ask { at: ProcessLink, query: Query, serial: u64, until_ms: u64 },
     /// An answer arrives at a link.
-    Arrive { at: Place, answer: Answer, serial: u64 },
+    Arrive { at: ProcessLink, answer: Answer, serial: u64 },
     /// Heads arrive from the broker.
-    News { at: Place, heads: Vec<u8> },
+    News { at: ProcessLink, heads: Vec<u8> },
     /// A link reads the heads that the broker stores.
-    Refresh(Place),
+    Refresh(ProcessLink),
     /// A fault occurs.
     Break,
     /// The operator forgets the node that an intruder used.
@@ -94,7 +94,7 @@ enum Action {
 
 /// Identifies a link: its server, the number of the server's process, and the number of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct ProcessLink {
     server: usize,
     boots: u64,
     link: usize,
@@ -206,7 +206,7 @@ impl Network {
     fn start_links(&mut self, number: usize) {
         let (boots, links) = (self.server(number).boots, self.server(number).links.len());
         for link in 0..links {
-            let at = Place { server: number, boots, link };
+            let at = ProcessLink { server: number, boots, link };
             let delay = self.random.random_range(0..1_000);
             self.after(delay, Action::Drive { at, serial: 0 });
             if self.server(number).links[link].end == End::Broker {

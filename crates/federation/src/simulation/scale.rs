@@ -119,35 +119,35 @@ pub struct Figures {
 }
 
 /// A scheduled action.
-enum Action {
+enum ClusterAction {
     Report(usize),
     Step(usize),
-    Drive { at: Place, serial: u64 },
-    Ask { at: Place, query: Query },
-    Arrive { at: Place, answer: Answer },
-    News { at: Place, heads: Rc<Vec<u8>> },
+    Drive { at: NodeLink, serial: u64 },
+    Ask { at: NodeLink, query: ClusterQuery },
+    Arrive { at: NodeLink, answer: ClusterAnswer },
+    News { at: NodeLink, heads: Rc<Vec<u8>> },
 }
 
 /// A link: the node and the number of its link.
 #[derive(Clone, Copy)]
-struct Place {
+struct NodeLink {
     node: usize,
     link: usize,
 }
 
-enum Query {
+enum ClusterQuery {
     Offer { seen: Vec<u8> },
     Log { chain: Chain, offset: u64 },
 }
 
-enum Answer {
+enum ClusterAnswer {
     Offer(Rc<Offer>),
     Log(Vec<u8>),
 }
 
 /// A request that waits for news.
 struct Waiter {
-    at: Place,
+    at: NodeLink,
     seen: Vec<u8>,
 }
 
@@ -162,7 +162,7 @@ struct Cluster {
     settings: Settings,
     random: ChaCha8Rng,
     now_ms: u64,
-    queue: BTreeMap<(u64, u64), Action>,
+    queue: BTreeMap<(u64, u64), ClusterAction>,
     serial: u64,
     nodes: Vec<Server>,
     changes: Vec<watch::Receiver<u64>>,
@@ -278,10 +278,10 @@ impl Cluster {
     fn start(&mut self) {
         for node in 0..self.nodes.len() {
             let delay = self.random.random_range(0..STEP_MS);
-            self.after(delay, Action::Step(node));
+            self.after(delay, ClusterAction::Step(node));
             for link in 0..self.nodes[node].links.len() {
                 let delay = self.random.random_range(0..1_000);
-                self.after(delay, Action::Drive { at: Place { node, link }, serial: 0 });
+                self.after(delay, ClusterAction::Drive { at: NodeLink { node, link }, serial: 0 });
             }
         }
         let end = self.now_ms + SETTLING_MS;
@@ -304,7 +304,7 @@ impl Cluster {
         let reporting = if self.settings.rate > 0 { self.nodes.len() } else { 0 };
         for node in 0..reporting {
             let delay = self.random.random_range(0..1_000);
-            self.after(delay, Action::Report(node));
+            self.after(delay, ClusterAction::Report(node));
         }
         self.run_for(self.settings.seconds * 1_000);
         self.is_measuring = false;
@@ -336,27 +336,27 @@ impl Cluster {
         self.now_ms = end;
     }
 
-    fn after(&mut self, delay_ms: u64, action: Action) {
+    fn after(&mut self, delay_ms: u64, action: ClusterAction) {
         self.serial += 1;
         self.queue.insert((self.now_ms + delay_ms, self.serial), action);
     }
 
-    fn act(&mut self, action: Action) {
+    fn act(&mut self, action: ClusterAction) {
         match action {
-            Action::Report(number) => self.report(number),
-            Action::Step(number) => {
+            ClusterAction::Report(number) => self.report(number),
+            ClusterAction::Step(number) => {
                 self.export(number);
                 self.wake(number);
-                self.after(STEP_MS, Action::Step(number));
+                self.after(STEP_MS, ClusterAction::Step(number));
             }
-            Action::Drive { at, serial } => {
+            ClusterAction::Drive { at, serial } => {
                 if self.nodes[at.node].links[at.link].serial == serial {
                     self.drive(at);
                 }
             }
-            Action::Ask { at, query } => self.ask(at, query),
-            Action::Arrive { at, answer } => self.arrive(at, answer),
-            Action::News { at, heads } => {
+            ClusterAction::Ask { at, query } => self.ask(at, query),
+            ClusterAction::Arrive { at, answer } => self.arrive(at, answer),
+            ClusterAction::News { at, heads } => {
                 self.nodes[at.node].links[at.link].table.put(&heads);
                 self.wake_link(at);
             }
@@ -397,7 +397,7 @@ impl Cluster {
         (0..self.nodes.len()).filter(|other| *other != number).for_each(|other| self.pending[other].push(probe));
         let mean = 1_000 / self.settings.rate.max(1);
         let delay = self.random.random_range(0..=2 * mean);
-        self.after(delay.max(1), Action::Report(number));
+        self.after(delay.max(1), ClusterAction::Report(number));
     }
 
     /// Notes the probes that a node has listed since the last call.
@@ -427,7 +427,7 @@ impl Cluster {
         assert_eq!(node.fault, None);
     }
 
-    fn drive(&mut self, at: Place) {
+    fn drive(&mut self, at: NodeLink) {
         let now_ms = self.now_ms;
         loop {
             let server = &mut self.nodes[at.node];
@@ -437,15 +437,15 @@ impl Cluster {
                 Request::Sleep(delay) => {
                     link.serial += 1;
                     let serial = link.serial;
-                    self.after(delay.as_millis() as u64, Action::Drive { at, serial });
+                    self.after(delay.as_millis() as u64, ClusterAction::Drive { at, serial });
                     break;
                 }
                 Request::Offer { seen, .. } => {
-                    self.send_query(at, Query::Offer { seen });
+                    self.send_query(at, ClusterQuery::Offer { seen });
                     break;
                 }
                 Request::Fetch { chain, offset } => {
-                    self.send_query(at, Query::Log { chain, offset });
+                    self.send_query(at, ClusterQuery::Log { chain, offset });
                     break;
                 }
                 // No server of a run loses its disk.
@@ -470,17 +470,17 @@ impl Cluster {
         self.wake(at.node);
     }
 
-    fn send_query(&mut self, at: Place, query: Query) {
-        let is_local = self.end(at) == End::Broker && matches!(query, Query::Offer { .. });
+    fn send_query(&mut self, at: NodeLink, query: ClusterQuery) {
+        let is_local = self.end(at) == End::Broker && matches!(query, ClusterQuery::Offer { .. });
         let delay = if is_local { 0 } else { self.delay(at) };
-        self.after(delay, Action::Ask { at, query });
+        self.after(delay, ClusterAction::Ask { at, query });
     }
 
-    fn end(&self, at: Place) -> End {
+    fn end(&self, at: NodeLink) -> End {
         self.nodes[at.node].links[at.link].end
     }
 
-    fn is_far(&self, at: Place) -> bool {
+    fn is_far(&self, at: NodeLink) -> bool {
         let region = |number| region_of(self.nodes.len(), number);
         match (self.settings.shape, self.end(at)) {
             (Shape::Leaf, End::Broker) => region(at.node) == 1,
@@ -489,25 +489,25 @@ impl Cluster {
         }
     }
 
-    fn delay(&self, at: Place) -> u64 {
+    fn delay(&self, at: NodeLink) -> u64 {
         if self.is_far(at) { FAR_MS } else { NEAR_MS }
     }
 
-    fn ask(&mut self, at: Place, query: Query) {
+    fn ask(&mut self, at: NodeLink, query: ClusterQuery) {
         match (query, self.end(at)) {
-            (Query::Offer { seen }, End::Node(number)) => {
+            (ClusterQuery::Offer { seen }, End::Node(number)) => {
                 let offer = self.nodes[number].shelf.offer(Reader::Cluster);
                 self.offer_or_wait(number, Waiter { at, seen }, Rc::new(offer));
             }
-            (Query::Offer { seen }, _) => {
+            (ClusterQuery::Offer { seen }, _) => {
                 let offer = self.nodes[at.node].links[at.link].table.offer();
                 self.offer_or_wait(at.node, Waiter { at, seen }, Rc::new(offer));
             }
-            (Query::Log { chain, offset }, End::Node(number)) => {
+            (ClusterQuery::Log { chain, offset }, End::Node(number)) => {
                 let log = self.nodes[number].shelf.log(&chain, offset, FETCH_BYTES_MAX).unwrap();
                 self.send_log(at, log.unwrap_or_default(), 0);
             }
-            (Query::Log { chain, offset }, _) => {
+            (ClusterQuery::Log { chain, offset }, _) => {
                 let log = self.broker.read(&chain, offset);
                 // Over NATS, each segment needs a separate request, and one more request finds that there are no more
                 // segments.
@@ -517,7 +517,7 @@ impl Cluster {
         }
     }
 
-    fn send_log(&mut self, at: Place, log: Vec<u8>, more_ms: u64) {
+    fn send_log(&mut self, at: NodeLink, log: Vec<u8>, more_ms: u64) {
         let bytes = log.len() as u64;
         if self.is_measuring {
             self.figures.logs += 1;
@@ -526,7 +526,7 @@ impl Cluster {
             self.figures.far_bytes += if self.is_far(at) { bytes } else { 0 };
         }
         let delay = self.delay(at) + more_ms;
-        self.after(delay, Action::Arrive { at, answer: Answer::Log(log) });
+        self.after(delay, ClusterAction::Arrive { at, answer: ClusterAnswer::Log(log) });
     }
 
     /// Answers at once if an offer is new. Otherwise the request waits; heads change long before it would time out.
@@ -542,7 +542,7 @@ impl Cluster {
             self.figures.far_bytes += if self.is_far(at) { bytes } else { 0 };
         }
         let delay = if is_local { 0 } else { self.delay(at) };
-        self.after(delay, Action::Arrive { at, answer: Answer::Offer(offer) });
+        self.after(delay, ClusterAction::Arrive { at, answer: ClusterAnswer::Offer(offer) });
     }
 
     /// Runs the publisher of a node whose shelf changed, and answers the requests that wait for its news.
@@ -568,21 +568,21 @@ impl Cluster {
     }
 
     /// Answers a request that waits for heads from the broker.
-    fn wake_link(&mut self, at: Place) {
+    fn wake_link(&mut self, at: NodeLink) {
         for waiter in std::mem::take(&mut self.waiters[at.node]) {
             let offer = Rc::new(self.nodes[at.node].links[at.link].table.offer());
             self.offer_or_wait(at.node, waiter, offer);
         }
     }
 
-    fn arrive(&mut self, at: Place, answer: Answer) {
+    fn arrive(&mut self, at: NodeLink, answer: ClusterAnswer) {
         let server = &mut self.nodes[at.node];
         let (moment, known) = (server.moment(self.now_ms), std::sync::Arc::clone(&server.known));
         let receiver = &mut server.links[at.link].receiver;
         match answer {
-            Answer::Offer(offer) => receiver.offered(Ok(Offer::clone(&offer)), &known, moment),
-            Answer::Log(log) if log.is_empty() => receiver.fetched(Err(TransportError::Missing), moment),
-            Answer::Log(log) => receiver.fetched(Ok(log), moment),
+            ClusterAnswer::Offer(offer) => receiver.offered(Ok(Offer::clone(&offer)), &known, moment),
+            ClusterAnswer::Log(log) if log.is_empty() => receiver.fetched(Err(TransportError::Missing), moment),
+            ClusterAnswer::Log(log) => receiver.fetched(Ok(log), moment),
         }
         self.drive(at);
     }
@@ -635,11 +635,11 @@ impl Cluster {
 
     /// Sends heads to all nodes. A leaf node receives the heads only once.
     fn notify(&mut self, from: usize, heads: Rc<Vec<u8>>) {
-        let own = Place { node: from, link: 0 };
+        let own = NodeLink { node: from, link: 0 };
         for node in (0..self.nodes.len()).filter(|node| *node != from) {
-            let at = Place { node, link: 0 };
+            let at = NodeLink { node, link: 0 };
             let delay = self.delay(own) + self.delay(at);
-            self.after(delay, Action::News { at, heads: Rc::clone(&heads) });
+            self.after(delay, ClusterAction::News { at, heads: Rc::clone(&heads) });
         }
         if self.is_measuring {
             self.figures.heads_bytes += (heads.len() * (self.nodes.len() - 1)) as u64;

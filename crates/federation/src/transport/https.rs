@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 use tokio::time::{Instant, sleep};
 
 use super::{FETCH_BYTES_MAX, OFFER_BYTES_MAX, Offer, Source, TransportError, paths, tls};
-use answer::{Answer, Overlong};
+use answer::{OpenResponse, Overlong};
 use connection::Connector;
 
 /// Maximum time that a server may wait for news before it answers.
@@ -156,7 +156,7 @@ impl HttpsSource {
         }
     }
 
-    async fn take_offer(&self, answer: Answer<'_>) -> Result<Offer, TransportError> {
+    async fn take_offer(&self, answer: OpenResponse<'_>) -> Result<Offer, TransportError> {
         let etag = answer.header(ETAG).cloned();
         let heads = answer.read(0, OFFER_BYTES_MAX, Overlong::Refuse).await?;
         let offer = Offer { tag: tag(etag.as_ref(), &heads), heads };

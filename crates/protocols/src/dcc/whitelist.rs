@@ -49,13 +49,13 @@ pub struct WhitelistError {
     /// Line number, starting at 1.
     pub line: usize,
     /// The problem with the line.
-    pub problem: Problem,
+    pub problem: LineProblem,
 }
 
 /// A problem with a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum Problem {
+pub enum LineProblem {
     /// The line is too long.
     #[error("more than {LINE_BYTES_MAX} bytes")]
     LongLine,
@@ -103,9 +103,9 @@ pub fn read(text: &[u8]) -> Result<Vec<Entry>, WhitelistError> {
     Ok(entries)
 }
 
-fn read_line(line: &[u8], entries: &mut Vec<Entry>) -> Result<(), Problem> {
+fn read_line(line: &[u8], entries: &mut Vec<Entry>) -> Result<(), LineProblem> {
     if line.len() > LINE_BYTES_MAX {
-        return Err(Problem::LongLine);
+        return Err(LineProblem::LongLine);
     }
     let line = line.trim_ascii();
     if line.is_empty() || line.starts_with(b"#") {
@@ -115,30 +115,30 @@ fn read_line(line: &[u8], entries: &mut Vec<Entry>) -> Result<(), Problem> {
     let value = read_value(value)?;
     for sum in read_sums(rest)? {
         if entries.len() == ENTRIES_MAX {
-            return Err(Problem::TooMany);
+            return Err(LineProblem::TooMany);
         }
         entries.push(Entry { item: sum, value });
     }
     Ok(())
 }
 
-fn read_value(value: &[u8]) -> Result<Count, Problem> {
+fn read_value(value: &[u8]) -> Result<Count, LineProblem> {
     let only_for_clients = ["MX", "MXDCC", "SUBMIT", "option"];
     match value {
         _ if is(value, "OK") => Ok(Count::OK),
         _ if is(value, "OK2") => Ok(Count::OK2),
         _ if is(value, "MANY") => Ok(Count::TOO_MANY),
-        _ if is(value, "include") => Err(Problem::Include),
-        _ if only_for_clients.iter().any(|name| is(value, name)) => Err(Problem::OnlyForClients),
-        _ => Err(Problem::NoValue),
+        _ if is(value, "include") => Err(LineProblem::Include),
+        _ if only_for_clients.iter().any(|name| is(value, name)) => Err(LineProblem::OnlyForClients),
+        _ => Err(LineProblem::NoValue),
     }
 }
 
 /// Parses the rest of a line, after its value.
-fn read_sums(text: &[u8]) -> Result<Box<dyn Iterator<Item = Item>>, Problem> {
+fn read_sums(text: &[u8]) -> Result<Box<dyn Iterator<Item = Item>>, LineProblem> {
     let (kind, rest) = word(text);
     if is(kind, "env_To") {
-        return Err(Problem::OnlyForClients);
+        return Err(LineProblem::OnlyForClients);
     }
     if is(kind, "Hex") {
         return read_hex(rest).map(one);
@@ -146,9 +146,9 @@ fn read_sums(text: &[u8]) -> Result<Box<dyn Iterator<Item = Item>>, Problem> {
     let kind = [Kind::Ip, Kind::EnvFrom, Kind::From, Kind::MessageId, Kind::Received, Kind::Substitute]
         .into_iter()
         .find(|known| is(kind, known.name()))
-        .ok_or(Problem::NoKind)?;
+        .ok_or(LineProblem::NoKind)?;
     if rest.is_empty() {
-        return Err(Problem::Nothing);
+        return Err(LineProblem::Nothing);
     }
     match kind {
         Kind::Ip => Ok(Box::new(read_range(rest)?.map(move |address| Item { kind, sum: address_sum(address) }))),
@@ -161,16 +161,16 @@ fn one(item: Item) -> Box<dyn Iterator<Item = Item>> {
     Box::new(std::iter::once(item))
 }
 
-fn read_substitute(text: &[u8]) -> Result<Item, Problem> {
+fn read_substitute(text: &[u8]) -> Result<Item, LineProblem> {
     let (name, value) = word(text);
-    let sum = (!value.is_empty()).then(|| substitute_sum(name, value)).ok_or(Problem::Nothing)?;
+    let sum = (!value.is_empty()).then(|| substitute_sum(name, value)).ok_or(LineProblem::Nothing)?;
     Ok(Item { kind: Kind::Substitute, sum })
 }
 
-fn read_hex(text: &[u8]) -> Result<Item, Problem> {
+fn read_hex(text: &[u8]) -> Result<Item, LineProblem> {
     let (name, groups) = word(text);
-    let kind = Kind::ALL.into_iter().find(|kind| is(name, kind.name())).ok_or(Problem::NoSum)?;
-    Ok(Item { kind, sum: read_groups(groups).ok_or(Problem::NoSum)? })
+    let kind = Kind::ALL.into_iter().find(|kind| is(name, kind.name())).ok_or(LineProblem::NoSum)?;
+    Ok(Item { kind, sum: read_groups(groups).ok_or(LineProblem::NoSum)? })
 }
 
 /// Parses four groups of eight hex digits.
@@ -185,22 +185,22 @@ fn read_groups(text: &[u8]) -> Option<Sum> {
 }
 
 /// Parses an address, `first-last`, or `address/length`.
-fn read_range(text: &[u8]) -> Result<impl Iterator<Item = IpAddr> + use<>, Problem> {
-    let text = str::from_utf8(text).map_err(|_| Problem::NoAddress)?;
+fn read_range(text: &[u8]) -> Result<impl Iterator<Item = IpAddr> + use<>, LineProblem> {
+    let text = str::from_utf8(text).map_err(|_| LineProblem::NoAddress)?;
     let (first, last) = if let Some((first, last)) = text.split_once('-') {
         (read_address(first)?, read_address(last)?)
     } else if let Some((address, length)) = text.split_once('/') {
-        block(read_address(address)?, length.trim().parse().map_err(|_| Problem::NoAddress)?)?
+        block(read_address(address)?, length.trim().parse().map_err(|_| LineProblem::NoAddress)?)?
     } else {
         let address = read_address(text)?;
         (address, address)
     };
     if first.is_ipv4() != last.is_ipv4() || first > last {
-        return Err(Problem::Disordered);
+        return Err(LineProblem::Disordered);
     }
     let (start, end) = (number(first), number(last));
     if end - start >= RANGE_MAX {
-        return Err(Problem::LargeRange);
+        return Err(LineProblem::LargeRange);
     }
     Ok((start..=end).map(move |address| match first {
         IpAddr::V4(_) => Ipv4Addr::from_bits(address as u32).into(),
@@ -208,17 +208,17 @@ fn read_range(text: &[u8]) -> Result<impl Iterator<Item = IpAddr> + use<>, Probl
     }))
 }
 
-fn read_address(text: &str) -> Result<IpAddr, Problem> {
-    text.trim().parse().map_err(|_| Problem::NoAddress)
+fn read_address(text: &str) -> Result<IpAddr, LineProblem> {
+    text.trim().parse().map_err(|_| LineProblem::NoAddress)
 }
 
 /// Returns the first and last address of a block.
-fn block(address: IpAddr, length: u32) -> Result<(IpAddr, IpAddr), Problem> {
+fn block(address: IpAddr, length: u32) -> Result<(IpAddr, IpAddr), LineProblem> {
     let bits = if address.is_ipv4() { 32 } else { 128 };
-    let free = bits - Some(length).filter(|length| *length <= bits).ok_or(Problem::NoAddress)?;
-    let mask = 1_u128.checked_shl(free).filter(|size| *size <= RANGE_MAX).ok_or(Problem::LargeRange)? - 1;
+    let free = bits - Some(length).filter(|length| *length <= bits).ok_or(LineProblem::NoAddress)?;
+    let mask = 1_u128.checked_shl(free).filter(|size| *size <= RANGE_MAX).ok_or(LineProblem::LargeRange)? - 1;
     if number(address) & mask != 0 {
-        return Err(Problem::Disordered);
+        return Err(LineProblem::Disordered);
     }
     let last = match address {
         IpAddr::V4(address) => Ipv4Addr::from_bits(address.to_bits() | mask as u32).into(),
@@ -249,7 +249,7 @@ fn word(text: &[u8]) -> (&[u8], &[u8]) {
 mod tests {
     use super::*;
 
-    fn problem(line: &str) -> Problem {
+    fn problem(line: &str) -> LineProblem {
         let error = read(format!("# first\n\n{line}\n").as_bytes()).unwrap_err();
         assert_eq!(error.line, 3);
         error.problem
@@ -301,10 +301,10 @@ mod tests {
         assert_eq!(count("OK IP 2001:db8::/112"), 65536);
         assert_eq!(count("OK IP 10.1.0.1-10.2.0.0"), 65536);
         for range in ["10.0.0.0/15", "0.0.0.0/0", "::/0", "2001:db8::/111", "10.1.0.0-10.2.0.0"] {
-            assert_eq!(problem(&format!("OK IP {range}")), Problem::LargeRange, "{range}");
+            assert_eq!(problem(&format!("OK IP {range}")), LineProblem::LargeRange, "{range}");
         }
         for range in ["10.1.0.1/16", "10.0.0.2-10.0.0.1", "10.0.0.1-::1"] {
-            assert_eq!(problem(&format!("OK IP {range}")), Problem::Disordered, "{range}");
+            assert_eq!(problem(&format!("OK IP {range}")), LineProblem::Disordered, "{range}");
         }
     }
 
@@ -320,29 +320,29 @@ mod tests {
     fn lines_end_at_their_bound() {
         let line = |length| format!("OK From {}", "x".repeat(length - "OK From ".len()));
         assert_eq!(count(&line(LINE_BYTES_MAX)), 1);
-        assert_eq!(problem(&line(LINE_BYTES_MAX + 1)), Problem::LongLine);
+        assert_eq!(problem(&line(LINE_BYTES_MAX + 1)), LineProblem::LongLine);
     }
 
     #[test]
     fn parse_errors_name_the_line_and_the_problem() {
         for (line, expected) in [
-            ("include other", Problem::Include),
-            ("MX IP 10.0.0.1", Problem::OnlyForClients),
-            ("option DCC-on", Problem::OnlyForClients),
-            ("OK env_To a@example", Problem::OnlyForClients),
-            ("FINE IP 10.0.0.1", Problem::NoValue),
-            ("OK", Problem::NoKind),
-            ("OK Body x", Problem::NoKind),
-            ("OK From", Problem::Nothing),
-            ("OK Substitute List-ID", Problem::Nothing),
-            ("OK IP mail.example.org", Problem::NoAddress),
-            ("OK IP 10.0.0.1/33", Problem::NoAddress),
-            ("OK IP 10.0.0.1/-1", Problem::NoAddress),
-            ("OK IP 10.0.0.1 extra", Problem::NoAddress),
-            ("OK Hex Body 7ae7d243 ee003263 6cc6106a", Problem::NoSum),
-            ("OK Hex Body 7ae7d243 ee003263 6cc6106a 72e82bb2 0", Problem::NoSum),
-            ("OK Hex Body +ae7d243 ee003263 6cc6106a 72e82bb2", Problem::NoSum),
-            ("OK Hex Nothing 7ae7d243 ee003263 6cc6106a 72e82bb2", Problem::NoSum),
+            ("include other", LineProblem::Include),
+            ("MX IP 10.0.0.1", LineProblem::OnlyForClients),
+            ("option DCC-on", LineProblem::OnlyForClients),
+            ("OK env_To a@example", LineProblem::OnlyForClients),
+            ("FINE IP 10.0.0.1", LineProblem::NoValue),
+            ("OK", LineProblem::NoKind),
+            ("OK Body x", LineProblem::NoKind),
+            ("OK From", LineProblem::Nothing),
+            ("OK Substitute List-ID", LineProblem::Nothing),
+            ("OK IP mail.example.org", LineProblem::NoAddress),
+            ("OK IP 10.0.0.1/33", LineProblem::NoAddress),
+            ("OK IP 10.0.0.1/-1", LineProblem::NoAddress),
+            ("OK IP 10.0.0.1 extra", LineProblem::NoAddress),
+            ("OK Hex Body 7ae7d243 ee003263 6cc6106a", LineProblem::NoSum),
+            ("OK Hex Body 7ae7d243 ee003263 6cc6106a 72e82bb2 0", LineProblem::NoSum),
+            ("OK Hex Body +ae7d243 ee003263 6cc6106a 72e82bb2", LineProblem::NoSum),
+            ("OK Hex Nothing 7ae7d243 ee003263 6cc6106a 72e82bb2", LineProblem::NoSum),
         ] {
             assert_eq!(problem(line), expected, "{line}");
         }

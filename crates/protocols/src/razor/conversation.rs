@@ -119,7 +119,7 @@ enum Phase {
 /// A question to the caller.
 #[derive(Debug)]
 struct Question {
-    subject: Subject,
+    subject: Effect,
     form: Form,
     /// For each request, the answer, or `None` if the caller has to answer it.
     slots: Vec<Option<Reply>>,
@@ -127,7 +127,7 @@ struct Question {
 
 /// The effect of the answers on the conversation.
 #[derive(Debug)]
-enum Subject {
+enum Effect {
     /// No effect.
     Other,
     /// Determines which parts are requested.
@@ -254,7 +254,7 @@ impl Conversation {
             asked.push(reply.clone());
             *slot = Some(reply);
         }
-        let (subject, form) = (mem::replace(subject, Subject::Other), *form);
+        let (subject, form) = (mem::replace(subject, Effect::Other), *form);
         let replies: Vec<_> = slots.iter_mut().filter_map(Option::take).collect();
         let is_last = self.learn(subject, &asked);
         self.reply(form, &replies, is_last);
@@ -337,10 +337,10 @@ impl Conversation {
             Request::CatalogueServers => self.reply_with(self.servers.encode("csl")),
             Request::NominationServers => self.reply_with(self.servers.encode("nsl")),
             Request::Register { user, password } => {
-                return self.ask(Subject::Other, Form::Single, vec![None], Action::Register { user, password });
+                return self.ask(Effect::Other, Form::Single, vec![None], Action::Register { user, password });
             }
             Request::Identify { user } => {
-                let subject = Subject::Challenge { user: user.clone() };
+                let subject = Effect::Challenge { user: user.clone() };
                 return self.ask(subject, Form::Single, vec![None], Action::Challenge { user });
             }
             Request::Authenticate { response } => return self.authenticate(response),
@@ -358,7 +358,7 @@ impl Conversation {
         None
     }
 
-    fn ask(&mut self, subject: Subject, form: Form, slots: Vec<Option<Reply>>, action: Action) -> Option<Action> {
+    fn ask(&mut self, subject: Effect, form: Form, slots: Vec<Option<Reply>>, action: Action) -> Option<Action> {
         self.phase = Phase::Asked(Question { subject, form, slots });
         Some(action)
     }
@@ -368,7 +368,7 @@ impl Conversation {
         let Identity::Claimed { user, challenge } = mem::take(&mut self.identity) else {
             return self.answer_at_once(ErrorCode::OUT_OF_PLACE);
         };
-        let subject = Subject::Verify { user: user.clone() };
+        let subject = Effect::Verify { user: user.clone() };
         self.ask(subject, Form::Single, vec![None], Action::Verify { user, challenge, response })
     }
 
@@ -387,7 +387,7 @@ impl Conversation {
             Some(Request::Check(_)) => self.checks(requests),
             Some(Request::Report { .. }) => self.reports(requests),
             Some(Request::Revoke(_)) => self.revocations(requests),
-            _ => (requests.into_iter().map(refusal).collect(), Subject::Other, None),
+            _ => (requests.into_iter().map(refusal).collect(), Effect::Other, None),
         };
         if let Some(action) = action {
             return self.ask(subject, form, slots, action);
@@ -407,7 +407,7 @@ impl Conversation {
             other => refusal(other),
         };
         let slots = requests.into_iter().map(slot).collect();
-        (slots, Subject::Other, (!signatures.is_empty()).then_some(Action::Check(signatures)))
+        (slots, Effect::Other, (!signatures.is_empty()).then_some(Action::Check(signatures)))
     }
 
     fn revocations(&self, requests: Vec<Result<Request, ErrorCode>>) -> Asked {
@@ -422,7 +422,7 @@ impl Conversation {
             other => refusal(other),
         };
         let slots = requests.into_iter().map(slot).collect();
-        (slots, Subject::Other, (!signatures.is_empty()).then_some(Action::Revoke(signatures)))
+        (slots, Effect::Other, (!signatures.is_empty()).then_some(Action::Revoke(signatures)))
     }
 
     fn reports(&self, requests: Vec<Result<Request, ErrorCode>>) -> Asked {
@@ -445,7 +445,7 @@ impl Conversation {
         };
         let slots = requests.into_iter().map(slot).collect();
         let action = (!announced.is_empty()).then(|| Action::Report(announced.clone()));
-        (slots, Subject::Report { announced, ep4: common.unwrap_or(current) }, action)
+        (slots, Effect::Report { announced, ep4: common.unwrap_or(current) }, action)
     }
 
     /// Delays the processing of a blob, so that anything sent after the blob has time to arrive.
@@ -470,15 +470,15 @@ impl Conversation {
             return self.refuse(Reply::Refused);
         }
         match self.announced.take(blob, self.terms.epochs()) {
-            Ok(parts) => self.ask(Subject::Bodies, Form::Single, vec![None], Action::ReportBodies(parts)),
+            Ok(parts) => self.ask(Effect::Bodies, Form::Single, vec![None], Action::ReportBodies(parts)),
             Err(_) => self.refuse(Reply::Refused),
         }
     }
 
     /// Applies the effect of the answers. Returns true if the conversation must end after the reply.
-    fn learn(&mut self, subject: Subject, asked: &[Reply]) -> bool {
+    fn learn(&mut self, subject: Effect, asked: &[Reply]) -> bool {
         match (subject, asked) {
-            (Subject::Report { announced, ep4 }, _) => {
+            (Effect::Report { announced, ep4 }, _) => {
                 for (e4, reply) in announced.into_iter().zip(asked) {
                     let is_wanted = *reply == Reply::Error(ErrorCode::BODY_WANTED);
                     if is_wanted || *reply == Reply::Done {
@@ -486,16 +486,16 @@ impl Conversation {
                     }
                 }
             }
-            (Subject::Challenge { user }, [Reply::Challenge(challenge)]) => {
+            (Effect::Challenge { user }, [Reply::Challenge(challenge)]) => {
                 self.identity = Identity::Claimed { user, challenge: challenge.clone() };
             }
-            (Subject::Challenge { .. }, _) => self.identity = Identity::Nobody,
-            (Subject::Verify { user }, [Reply::Done]) => self.identity = Identity::Proven { user },
-            (Subject::Bodies, _) => {
+            (Effect::Challenge { .. }, _) => self.identity = Identity::Nobody,
+            (Effect::Verify { user }, [Reply::Done]) => self.identity = Identity::Proven { user },
+            (Effect::Bodies, _) => {
                 self.is_after_blob = true;
                 return self.decoder.has_more();
             }
-            (Subject::Other | Subject::Verify { .. }, _) => {}
+            (Effect::Other | Effect::Verify { .. }, _) => {}
         }
         false
     }
@@ -513,7 +513,7 @@ impl Received {
 }
 
 /// Immediate answers, the effect of the caller's answers, and the action for the caller, if there is one.
-type Asked = (Vec<Option<Reply>>, Subject, Option<Action>);
+type Asked = (Vec<Option<Reply>>, Effect, Option<Action>);
 
 /// Returns the error for an invalid request, or for a request of another kind than its batch.
 fn refusal(request: Result<Request, ErrorCode>) -> Option<Reply> {

@@ -59,21 +59,22 @@ impl HistoryFile {
     }
 
     /// Writes slots from [`changes`].
-    pub(super) fn write(&self, changes: &[Change]) -> io::Result<()> {
-        changes.iter().try_for_each(|Change { offset, bytes }| self.0.write_all_at(bytes, *offset))
+    pub(super) fn write(&self, changes: &[SlotChange]) -> io::Result<()> {
+        changes.iter().try_for_each(|SlotChange { offset, bytes }| self.0.write_all_at(bytes, *offset))
     }
 }
 
 /// An encoded slot and its position in the file.
-pub(super) struct Change {
+pub(super) struct SlotChange {
     offset: u64,
     bytes: [u8; SLOT_BYTES],
 }
 
 /// Encodes the slots that changed. The caller writes them without holding a lock, because the disk may hang.
-pub(super) fn changes(history: &mut History) -> Vec<Change> {
+pub(super) fn changes(history: &mut History) -> Vec<SlotChange> {
     let changed = history.take_changed().into_iter();
-    let change = |(span, place)| Some(Change { offset: offset(span, place), bytes: encode(history.get(span, place)?) });
+    let change =
+        |(span, place)| Some(SlotChange { offset: offset(span, place), bytes: encode(history.get(span, place)?) });
     changed.filter_map(change).collect()
 }
 

@@ -5,7 +5,7 @@ use rand::RngExt;
 
 use super::super::liar::mangle;
 use super::super::link::{End, Expected, SimLink};
-use super::{Action, Network, Place};
+use super::{Action, Network, ProcessLink};
 use crate::coordinator::publisher::PublishRequest;
 use crate::coordinator::receiver::Request;
 use crate::coordinator::rereader::REREAD_BYTES;
@@ -41,14 +41,14 @@ pub(super) enum Answer {
 
 impl Network {
     /// Returns a link, if its process still runs.
-    pub(super) fn link(&mut self, at: Place) -> Option<&mut SimLink> {
+    pub(super) fn link(&mut self, at: ProcessLink) -> Option<&mut SimLink> {
         let server = self.server(at.server);
         let is_same = server.is_up && server.boots == at.boots;
         server.links.get_mut(at.link).filter(|_| is_same)
     }
 
     /// Carries out the requests of a link until one needs time.
-    pub(super) fn drive(&mut self, at: Place) {
+    pub(super) fn drive(&mut self, at: ProcessLink) {
         loop {
             let now_ms = self.now_ms;
             let server = self.server(at.server);
@@ -85,14 +85,14 @@ impl Network {
         }
     }
 
-    fn next_serial(&mut self, at: Place, expected: Option<Expected>) -> u64 {
+    fn next_serial(&mut self, at: ProcessLink, expected: Option<Expected>) -> u64 {
         let link = self.link(at).unwrap();
         link.expected = expected;
         link.serial += 1;
         link.serial
     }
 
-    fn send_query(&mut self, at: Place, query: Query, expected: Expected, wait_ms: u64) {
+    fn send_query(&mut self, at: ProcessLink, query: Query, expected: Expected, wait_ms: u64) {
         let serial = self.next_serial(at, Some(expected));
         self.after(wait_ms + TIMEOUT_MS, Action::Timeout { at, serial });
         let until_ms = self.now_ms + wait_ms;
@@ -105,7 +105,7 @@ impl Network {
     }
 
     /// Returns the number of the server, or the broker, at the other end of a link.
-    fn side_of(&mut self, at: Place) -> usize {
+    fn side_of(&mut self, at: ProcessLink) -> usize {
         let broker = self.sides.len() - 1;
         match self.link(at).map(|link| link.end) {
             Some(End::Node(number) | End::Liar(number)) => number,
@@ -127,7 +127,7 @@ impl Network {
     }
 
     /// Answers a request, or waits for news.
-    pub(super) fn ask(&mut self, at: Place, query: Query, serial: u64, until_ms: u64) {
+    pub(super) fn ask(&mut self, at: ProcessLink, query: Query, serial: u64, until_ms: u64) {
         let Some(link) = self.link(at) else { return };
         let (end, side) = (link.end, self.side_of(at));
         if end != End::Broker && !self.server(side).is_up {
@@ -188,7 +188,7 @@ impl Network {
     ///
     /// Each answer leads to another request, and messages are repeated. Without a limit on their age, more and more
     /// answers could be on their way.
-    pub(super) fn arrive(&mut self, at: Place, answer: Answer, serial: u64) {
+    pub(super) fn arrive(&mut self, at: ProcessLink, answer: Answer, serial: u64) {
         let now_ms = self.now_ms;
         if self.link(at).is_none_or(|link| link.serial > serial + LATE_MAX) {
             return self.summary.lost += 1;
@@ -208,7 +208,7 @@ impl Network {
     }
 
     /// Reports to a link that its request was not answered in time.
-    pub(super) fn time_out(&mut self, at: Place, serial: u64) {
+    pub(super) fn time_out(&mut self, at: ProcessLink, serial: u64) {
         let now_ms = self.now_ms;
         let Some(link) = self.link(at) else { return };
         let Some(expected) = link.expected.take_if(|_| link.serial == serial) else { return };
@@ -277,18 +277,18 @@ impl Network {
         for server in (0..self.nodes.len()).filter(|server| *server != from) {
             let node = &self.nodes[server];
             let Some(link) = node.links.iter().position(|link| link.end == End::Broker) else { continue };
-            let at = Place { server, boots: node.boots, link };
+            let at = ProcessLink { server, boots: node.boots, link };
             self.send(broker, server, Action::News { at, heads: heads.to_vec() });
         }
     }
 
-    pub(super) fn take_news(&mut self, at: Place, heads: &[u8]) {
+    pub(super) fn take_news(&mut self, at: ProcessLink, heads: &[u8]) {
         if let Some(link) = self.link(at) {
             link.table.put(heads);
         }
     }
 
-    pub(super) fn refresh(&mut self, at: Place) {
+    pub(super) fn refresh(&mut self, at: ProcessLink) {
         if self.link(at).is_none() {
             return;
         }

@@ -21,7 +21,7 @@ pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(300);
 const UNWANTED_BYTES_MAX: usize = 4 << 10;
 
 /// A response whose header has arrived.
-pub(super) struct Answer<'c> {
+pub(super) struct OpenResponse<'c> {
     connector: &'c Connector,
     sender: Sender,
     response: Response<Incoming>,
@@ -36,7 +36,7 @@ pub(super) enum Overlong {
     Leave,
 }
 
-impl<'c> Answer<'c> {
+impl<'c> OpenResponse<'c> {
     pub(super) const fn new(connector: &'c Connector, sender: Sender, response: Response<Incoming>) -> Self {
         Self { connector, sender, response }
     }

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::super::{TransportError, tls};
-use super::answer::Answer;
+use super::answer::OpenResponse;
 
 /// Timeout of connecting, including TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -61,19 +61,19 @@ impl Connector {
         &self,
         request: impl Fn() -> Result<Request<Empty<Bytes>>, TransportError>,
         wait: Duration,
-    ) -> Result<Answer<'_>, TransportError> {
+    ) -> Result<OpenResponse<'_>, TransportError> {
         let begun = timeout(HEADER_TIMEOUT + wait, async {
             // An idle connection may have been closed. Try the next one then, and finally open a new one.
             while let Some(mut sender) = self.kept() {
                 if sender.ready().await.is_ok()
                     && let Ok(response) = sender.send_request(request()?).await
                 {
-                    return Ok(Answer::new(self, sender, response));
+                    return Ok(OpenResponse::new(self, sender, response));
                 }
             }
             let mut sender = self.connect().await?;
             let response = sender.send_request(request()?).await.map_err(unreachable)?;
-            Ok(Answer::new(self, sender, response))
+            Ok(OpenResponse::new(self, sender, response))
         });
         begun.await.map_err(unreachable)?
     }

@@ -154,10 +154,10 @@ fn found(answer: Result<StreamMessage, DirectGetError>) -> Result<Option<Piece>,
 
 /// The probable position in the stream of each chain's next fetch. Only a cache: a search finds a position again.
 #[derive(Debug, Default)]
-pub(super) struct Places(Mutex<HashMap<Chain, Place>>);
+pub(super) struct Places(Mutex<HashMap<Chain, LogPosition>>);
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct LogPosition {
     offset: u64,
     sequence: u64,
 }
@@ -175,7 +175,7 @@ impl Places {
         if places.len() >= PLACES_MAX && !places.contains_key(chain) {
             places.clear();
         }
-        places.insert(*chain, Place { offset, sequence });
+        places.insert(*chain, LogPosition { offset, sequence });
     }
 }
 
