@@ -18,7 +18,7 @@ const ANSWER_BYTES_MAX: u64 = 64 << 10;
 
 /// Arguments of `bruit dashboard`.
 #[derive(Debug, clap::Args)]
-#[command(arg_required_else_help = true)]
+#[command(arg_required_else_help = true, after_help = "Example:\n  bruit dashboard link")]
 pub(crate) struct DashboardArgs {
     #[command(subcommand)]
     verb: DashboardVerb,

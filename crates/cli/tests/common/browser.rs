@@ -122,6 +122,13 @@ impl Browser {
         found.as_object().unwrap().values().next().unwrap().as_str().unwrap().to_owned()
     }
 
+    /// Makes a frame of the page the place of further commands.
+    pub(crate) fn enter_frame(&self, selector: &str) {
+        // The name of element references in the WebDriver protocol.
+        let frame = json!({"element-6066-11e4-a52e-4f735466cecf": self.element(selector)});
+        self.post("frame", &json!({"id": frame}));
+    }
+
     /// Sets the size of the window.
     pub(crate) fn resize(&self, width: u32, height: u32) {
         self.command(
