@@ -1,7 +1,7 @@
 //! Servers under loss, partitions, crashes, lost disks, brokers that forget and lying peers agree in the end, and count
 //! everything once.
 //!
-//! Runs some fixed networks, those that once failed, and, in an ignored test, new ones for a few seconds.
+//! Runs some fixed networks, those that once failed, and new ones for some seconds.
 //! With `BRUIT_SEEDS=1000..1200`, the networks of these seeds run instead; with `BRUIT_SEEDS=77`, only that one.
 
 #![expect(clippy::print_stderr, reason = "a failing network must be reproducible")]
@@ -86,7 +86,6 @@ fn networks_that_once_failed_agree_and_count_everything_once() {
 }
 
 #[test]
-#[ignore = "too few networks have been run yet, see docs/reliability.md; run it by name"]
 fn new_networks_agree_and_count_everything_once() {
     if chosen().is_some() {
         return;
