@@ -21,7 +21,13 @@ pub use counts::{Count, TARGETS_MAX, Targets, Totals};
 pub use frame::{ANONYMOUS, CLIENT_IDS, Header, Numbers, SERVER_IDS, SIGNATURE_BYTES};
 pub use items::{ITEM_BYTES, ITEMS_MAX, Item, Items, Kind, Sum};
 pub use reply::{BRAND_BYTES_MAX, Brand, ERROR_BYTES_MAX, Reply, TEXT_BYTES_MAX};
-pub use request::{Admin, AdminOperation, Ask, FRAME_BYTES_MAX, Request, VERSIONS};
+pub use request::{Admin, AdminOperation, Ask, FRAME_BYTES_MAX, Request};
+
+use std::ops::RangeInclusive;
 
 /// The newest version, spoken by all current clients.
 pub const VERSION_MAX: u8 = 12;
+/// The oldest version used in a reply.
+const VERSION_MIN: u8 = 4;
+/// Versions in which all operations are supported.
+pub const VERSIONS: RangeInclusive<u8> = 6..=VERSION_MAX;

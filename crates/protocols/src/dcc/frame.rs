@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use md5::{Digest, Md5};
 
-use super::VERSION_MAX;
+use super::{VERSION_MAX, VERSION_MIN};
 
 /// Client ID of anonymous requests.
 pub const ANONYMOUS: u32 = 1;
@@ -23,9 +23,6 @@ pub type Numbers = [u8; 16];
 
 /// Size of a header.
 pub(super) const HEADER_BYTES: usize = 24;
-
-/// The oldest version used in a reply.
-pub(super) const VERSION_MIN: u8 = 4;
 
 /// The newest version in which replies to unsigned requests carry a signature.
 const VERSION_SIGNING_ALL: u8 = 8;

@@ -2,19 +2,16 @@
 
 use std::ops::RangeInclusive;
 
-use super::VERSION_MAX;
 use super::counts::Targets;
 use super::frame::{Frame, Header, SIGNATURE_BYTES, is_sender};
 use super::items::{ITEM_BYTES, ITEMS_MAX, Item, Items};
-
-/// Versions in which all operations are supported.
-pub const VERSIONS: RangeInclusive<u8> = 6..=VERSION_MAX;
+use super::{VERSION_MIN, VERSIONS};
 
 /// Maximum length of a request, which is that of a report with all kinds.
 pub const FRAME_BYTES_MAX: usize = 44 + ITEMS_MAX * ITEM_BYTES;
 
 /// Versions in which the server answers a NOP.
-const NOP_VERSIONS: RangeInclusive<u8> = super::frame::VERSION_MIN..=32;
+const NOP_VERSIONS: RangeInclusive<u8> = VERSION_MIN..=32;
 
 /// Number of leading bytes that are the same in all transmissions of a frame. The next field is the transmission
 /// number.
