@@ -1,5 +1,5 @@
 //! `cargo xtask licences`: checks that every dependency may be used under a permissive licence, and
-//! where it comes from ([`sources`]).
+//! where it comes from ([`registries`]).
 //!
 //! A licence expression (SPDX, annex D) passes if, for some choice of its `OR`s, all required licences are in
 //! [`PERMISSIVE`]. The fuzz targets are a separate workspace, which is also checked.
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::command::{entries, metadata, text};
-use crate::sources;
+use crate::registries;
 
 /// Permissive licences. They require at most a notice, and do not extend to linked code.
 const PERMISSIVE: &[&str] = &[
@@ -43,7 +43,7 @@ pub(crate) fn run() -> Result<()> {
     let mut packages = BTreeMap::new();
     for workspace in &workspaces {
         packages.append(&mut licences(workspace)?);
-        sources::check(workspace)?;
+        registries::check(workspace)?;
     }
     let faults: Vec<_> = packages.iter().filter_map(|(package, licence)| fault(package, licence)).collect();
     if !faults.is_empty() {
@@ -51,7 +51,7 @@ pub(crate) fn run() -> Result<()> {
     }
     println!("{} packages have permissive licences", packages.len());
     // The fuzz targets use a part of the same crates.
-    sources::check_duplicates(&workspaces[0])
+    registries::check_duplicates(&workspaces[0])
 }
 
 /// Returns the licence expression of each package, keyed by name and version. The expression is empty if the package

@@ -14,7 +14,7 @@ mod layers;
 mod licences;
 mod mutations;
 mod packages;
-mod sources;
+mod registries;
 mod test;
 
 use std::process::ExitCode;

@@ -68,7 +68,7 @@ pub(crate) fn check_duplicates(metadata: &Value) -> Result<()> {
     versions.retain(|_, versions| versions.len() > 1);
     let faults = faults(&versions.keys().copied().collect());
     if !faults.is_empty() {
-        bail!("the list of duplicates in xtask/src/sources.rs is wrong:\n  {}", faults.join("\n  "));
+        bail!("the list of duplicates in xtask/src/registries.rs is wrong:\n  {}", faults.join("\n  "));
     }
     println!("all packages come from crates.io; {} of them have several versions, as listed", versions.len());
     Ok(())
