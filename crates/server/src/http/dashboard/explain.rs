@@ -215,7 +215,7 @@ fn corrections(viewer: &Viewer, examined: &Examined) -> Markup {
     };
     html! {
         section .card {
-            h2 { "Is the verdict wrong?" }
+            h2 { "Correct or confirm the verdict" }
             p .hint { "A report or revocation by the site's own users takes effect at once, for all protocols." }
             div .actions {
                 (button("revoke", revoke, "quiet"))

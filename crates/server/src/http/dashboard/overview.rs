@@ -267,16 +267,16 @@ fn tiles(stats: &Stats, resources: &Resources, past: &Past) -> Markup {
     let free = resources.free_bytes.map_or_else(String::new, |free| format!("{} free", size(free)));
     let stored = resources.stored_bytes.map_or_else(|| "–".to_owned(), size);
     html! {
-        h2 { "Use " small { "totals since the start, " (time(past.start)) } }
+        h2 { "Traffic " small { "totals count from the start, " (time(past.start)) } }
         dl .tiles {
             (tile("Checks now", "rate", &rate(past.per_second), "average of the last minute"))
             (tile("Response time", "response-time", &past.response_time, "for 99\u{a0}% of the last hour's requests"))
-            (tile("Checks", "checks", figure("checks"), "over all protocols"))
+            (tile("Checks", "checks", figure("checks"), "in total, all protocols"))
             div .tile {
                 dt { "Spam found" }
                 dd { span data-live="spam" { (figure("spam")) } small data-live="spam-share" { (figure("spam-share")) } }
             }
-            (tile("Reports and revocations", "claims", figure("claims"), "accepted"))
+            (tile("Reports and revocations", "claims", figure("claims"), "accepted in total"))
         }
         h2 { "Server" }
         dl .tiles {
@@ -326,9 +326,9 @@ fn traffic(requests: &Requests<'_>) -> Markup {
         section .card {
             h2 { "Requests by protocol" }
             p .hint {
-                "Since the server started. Bulk was sent to many recipients. Ham was revoked or whitelisted. Unknown, the \
-                usual verdict on good mail, means too little evidence against it. Refused requests are malformed, \
-                unverified, over a limit, or lack a right."
+                "Since the server started. Bulk was sent to many recipients. Ham was revoked or whitelisted. Unknown means \
+                that too little is known against it; this is the usual verdict on good mail. Refused requests are \
+                malformed, unverified, over a limit or not permitted. Other requests read pages, statistics and lists."
             }
             div .scroll tabindex="0" role="region" aria-label="Requests by protocol" {
                 table {
