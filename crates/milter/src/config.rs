@@ -6,7 +6,7 @@
 
 mod address;
 mod raw;
-mod rules;
+mod recipient_rules;
 mod units;
 
 use std::collections::HashSet;
@@ -19,7 +19,7 @@ use bruit_client::Rspamd;
 use ipnet::IpNet;
 
 pub use address::{Address, UnixSocket};
-pub use rules::{RULES_MAX, Rule, Rules};
+pub use recipient_rules::{RULES_MAX, Rule, Rules};
 
 use crate::policy::Policy;
 

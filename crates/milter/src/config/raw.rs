@@ -12,7 +12,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::address::{Address, RawListen};
-use super::rules::{Rules, is_address};
+use super::recipient_rules::{Rules, is_address};
 use super::units::{Bytes, Span};
 use super::{
     Config, ConfigError, Disagreement, GreylistSettings, LIST_BYTES_MAX, Limits, REFUSAL_BYTES_MAX, ServerSettings,
