@@ -13,7 +13,7 @@
 //! | [`config`], `units` | the TOML file and its checked form |
 //! | `service` | state shared by all listeners |
 //! | `sources`, [`rights`] | callers and their rights |
-//! | [`limits`], `connections` | limits on the rate of requests and the number of connections |
+//! | [`limits`], `connections` | token buckets for the rate of requests; limits on the number of connections |
 //! | `duplicates`, `replays` | detection of repeated requests |
 //! | `udp`, `tcp`, `unix` | threads that receive batches of datagrams; tasks that serve connections |
 //! | `admin_token`, `certificate` | the credentials of the administrator and of the server |
@@ -22,7 +22,11 @@
 //! | `accounts`, `policy` | the accounts and the trust policy in the file |
 //! | `last_claims` | the time of each account's last claim |
 //! | `sites` | milters and other programs of mail sites that made requests |
-//! | `health`, `watch`, `refusals` | the table of conditions, and the code that updates it |
+//! | `health`, `watch`, `refusal_counts` | the table of conditions, and the code that updates it |
+//! | `clock`, `ticker` | the time, guarded against jumps, and the ticks that age the books |
+//! | `learning` | what checks learn about good mail |
+//! | `server`, `signals`, `descriptor_limit` | start, reload and stop |
+//! | `fuzzy_keys` | the keys of rspamd's protocol |
 //! | `fatal` | ends the process after a fatal error |
 //! | `history`, `resources` | counters over time; memory and disk space |
 //! | `metrics`, `log`, `audit` | counters, log lines of requests, and the audit trail |
