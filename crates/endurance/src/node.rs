@@ -284,9 +284,9 @@ fn answer(refused: Result<u32, ClientError>) -> Answer {
 }
 
 /// Returns true if the server refused the request, and false if it failed. Both a failure and a full book have status
-/// 503, but the detail for a full book says that there is no room.
+/// 503, but the detail for a full book says that its generation is full.
 fn is_refusal(problem: &Problem) -> bool {
-    problem.status < 500 || problem.detail.contains("there is no room")
+    problem.status < 500 || problem.detail.contains("generation is full")
 }
 
 fn subject(numbers: &[u64]) -> Subject {
