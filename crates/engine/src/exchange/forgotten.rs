@@ -46,8 +46,8 @@ impl Exchange {
         }
     }
 
-    /// Records that a server was forgotten. Other servers that were forgotten by a command on this server are accepted
-    /// again.
+    /// Records that a server was forgotten. Other servers that were forgotten by a command on the forgotten server are
+    /// accepted again.
     pub(crate) fn record_forgotten(&mut self, key: [u8; 32], at: Time, by: [u8; 32]) {
         self.forgotten.insert(key, Forgotten { at, by, is_forgotten: true, is_done: false });
         for record in self.forgotten.values_mut().filter(|record| record.by == key) {

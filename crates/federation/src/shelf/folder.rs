@@ -9,7 +9,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use bruit_engine::exchange::{Chain, Origin};
+use bruit_engine::exchange::{Chain, INCARNATIONS_MAX, MEMBERS_MAX, Origin};
 
 use super::{Logs, ShelfError};
 use crate::heads::HEADS_BYTES_MAX;
@@ -31,8 +31,9 @@ const UNFINISHED: &str = "unfinished";
 const PROBE: &str = "probe";
 /// Size of the probe file: a page, because full file systems may still accept a few bytes.
 const PROBE_BYTES: usize = 4096;
-/// Maximum number of heads files to read: more than the number of incarnations of all servers.
-const HEADS_FILES_MAX: usize = 1_024;
+/// Maximum number of heads files to read: twice the number of incarnations of all servers, because some are stored in two
+/// versions.
+const HEADS_FILES_MAX: usize = 2 * (MEMBERS_MAX + 2) * INCARNATIONS_MAX;
 
 /// A folder of logs.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use super::raw::{RawListen, within};
 use super::{ConfigError, MANY_NEVER, invalid};
 use crate::units::{Bytes, Span};
 
-/// Maximum number of peers.
-pub const PEERS_MAX: usize = 64;
+/// Maximum number of peers, which is the number of other servers that the engine can know.
+pub const PEERS_MAX: usize = bruit_engine::exchange::MEMBERS_MAX;
 
 /// Maximum length of a peer's name.
 pub const PEER_NAME_BYTES_MAX: usize = 64;
@@ -319,7 +319,7 @@ mod tests {
     fn there_are_so_many_peers_and_no_more() {
         let several = |count: u8| (0..count).map(|number| peer(number, "")).collect::<String>();
         assert!(Config::parse(&several(PEERS_MAX as u8)).is_ok());
-        assert!(refused(&several(PEERS_MAX as u8 + 1)).contains("peers: expected at most 64, found 65"));
+        assert!(refused(&several(PEERS_MAX as u8 + 1)).contains("peers: expected at most 128, found 129"));
         let named = |length: usize| peer(1, "").replace("\"p1\"", &format!("\"{}\"", "a".repeat(length)));
         assert!(Config::parse(&named(PEER_NAME_BYTES_MAX)).is_ok());
         assert!(Config::parse(&named(PEER_NAME_BYTES_MAX + 1)).is_err());
