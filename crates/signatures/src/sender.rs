@@ -59,8 +59,13 @@ fn address(text: &str) -> Option<String> {
 
 fn is_address(text: &str) -> bool {
     let is_odd = |char: char| char.is_whitespace() || char.is_control() || "<>,;:()[]\\\"".contains(char);
+    // Such characters would show another address than the one that is compared.
+    let is_invisible = |char: char| matches!(char, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
     let has_parts = text.split_once('@').is_some_and(|(local, domain)| !local.is_empty() && !domain.is_empty());
-    has_parts && text.matches('@').count() == 1 && text.len() <= SENDER_BYTES_MAX && !text.contains(is_odd)
+    has_parts
+        && text.matches('@').count() == 1
+        && text.len() <= SENDER_BYTES_MAX
+        && !text.contains(|char| is_odd(char) || is_invisible(char))
 }
 
 #[cfg(test)]
@@ -107,6 +112,8 @@ mod tests {
             "\"a b\"@example.org",
             "\"b\"a@example.org",
             "a b@example.org",
+            "a@\u{202e}gro.elpmaxe",
+            "a\u{200b}@example.org",
         ] {
             assert_eq!(of_field(value), None, "{value}");
         }
