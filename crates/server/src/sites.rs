@@ -78,7 +78,9 @@ impl Table {
     /// Adds a row, and returns its place.
     fn add(&mut self, row: Row) -> usize {
         if self.rows.len() >= SITES_MAX
-            && let Some((place, _)) = self.rows.iter().enumerate().min_by_key(|(_, row)| row.last_seen)
+            // Without a token, one machine can have many addresses.
+            && let Some((place, _)) =
+                self.rows.iter().enumerate().min_by_key(|(_, row)| (row.name.is_some(), row.last_seen))
         {
             self.rows.swap_remove(place);
             if self.dropped == 0 {
@@ -174,6 +176,20 @@ mod tests {
         assert_eq!((list.sites.len(), list.dropped), (SITES_MAX, 1));
         let has = |name: &String| list.sites.iter().any(|site| site.name.as_ref() == Some(name));
         assert!(has(&names[0]) && !has(&names[1]) && has(&names[SITES_MAX]));
+    }
+
+    #[test]
+    fn programs_without_a_token_do_not_push_out_those_with_one() {
+        let sites = SeenSites::default();
+        sites.note(SiteState::of(SiteProgram::Milter), sender(Some("mx"), 1), Time(0));
+        for number in 0..2 * SITES_MAX {
+            let [high, low] = (number as u16).to_be_bytes();
+            let address = IpAddr::from([127, 0, high, low]);
+            sites.note(SiteState::of(SiteProgram::Milter), Sender { name: None, address, agent: "" }, Time(1));
+        }
+        let list = sites.list();
+        assert_eq!(list.sites.len(), SITES_MAX);
+        assert!(list.sites.iter().any(|site| site.name.as_deref() == Some("mx")));
     }
 
     #[test]

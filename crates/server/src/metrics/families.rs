@@ -145,8 +145,9 @@ fn sites(list: &Sites, now: Time) -> [Family; 3] {
     let is_active = |site: &&Site| now.0.saturating_sub(site.last_seen) < SILENT_SECONDS;
     let label = |program: SiteProgram| Labels::one("program", program.name());
     let active = SiteProgram::ALL.map(|program| (label(program), of(program).filter(is_active).count() as f64));
-    let spooled = SiteProgram::ALL
-        .map(|program| (label(program), of(program).filter_map(|site| site.spooled).sum::<u64>() as f64));
+    // The programs choose these numbers: their sum may not overflow.
+    let claims = |program| of(program).filter_map(|site| site.spooled).map(|count| count as f64).sum();
+    let spooled = SiteProgram::ALL.map(|program| (label(program), claims(program)));
     [
         Family::gauge("bruit_mail_sites", "Programs of mail sites seen in the last 10 minutes.").with_all(active),
         Family::gauge(
