@@ -185,6 +185,7 @@ fn trouble(peer: &PeerStatus) -> Option<String> {
         "unreachable" => Some(format!("unreachable since {}: {reason}", moment(Time(peer.since)))),
         "forgetting" => Some("its data is being removed".to_owned()),
         "forgotten" => Some("forgotten: its data is refused until 'bruit peers restore'".to_owned()),
+        "paused" => Some("paused: not queried until 'bruit peers resume' or a restart".to_owned()),
         "not_asked" => Some("not queried: no URL and no broker configured".to_owned()),
         _ => None,
     }

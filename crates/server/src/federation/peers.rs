@@ -68,6 +68,10 @@ impl Watch {
         let is_paused = own.is_some() && local.service.federation.paused.has(&key);
         // Nothing is expected of a forgotten or paused server.
         let state = if forgotten.is_some() || is_paused { PeerState::NotAsked } else { view.state };
+        if is_paused {
+            // Nothing is missing from it, and the pause does not count as time without progress.
+            status.lag_segments = 0;
+        }
         let watched = self.watch(&status, &state, local);
         status.since = watched.since;
         let stuck = local.service.uptime().saturating_sub(watched.progressed);

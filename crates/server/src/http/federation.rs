@@ -3,7 +3,7 @@
 
 use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, Uri};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use bruit_engine::event::Event;
 use bruit_engine::time::Time;
 use bruit_federation::keys::PublicKey;
@@ -41,7 +41,9 @@ pub(super) async fn offer(
     let Query(query) = query.map_err(Fault::malformed)?;
     // Replicas do not describe themselves, but only they ask for offers here.
     caller.note_site(SiteState::of(SiteProgram::Replica), &headers, &http.service);
-    let mut offer = http.service.federation.offer(reader, &query, &headers, stop).await?;
+    let offer = http.service.federation.offer(reader, &query, &headers, stop).await;
+    // A poll that fails may have waited, too.
+    let mut offer = offer.unwrap_or_else(IntoResponse::into_response);
     offer.extensions_mut().insert(LongPoll);
     Ok(offer)
 }
@@ -74,7 +76,8 @@ pub(super) fn pausing(service: &Service, peer: &str, is_paused: bool) -> Result<
     let settings = service.settings();
     let known = settings.peers.iter().find(|known| known.name == peer);
     let known = known.ok_or_else(|| Fault::malformed("no such peer: expected a name in [[peers]]"))?;
-    if known.url.is_none() {
+    // A pause can end after the URL was removed, because the link runs until a restart.
+    if is_paused && known.url.is_none() {
         return Err(Fault::conflict("this server does not ask that peer: only peers with a URL can be paused"));
     }
     Ok(service.federation.paused.set(*known.key.as_bytes(), is_paused))
