@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use bruit_client::Client;
 use bruit_client::http::{SiteProgram, SiteState};
-use bruit_client::spool::{ClaimKind, Destinations, SendLimits, Sent, Spool, SpoolEntry, SpooledReport};
+use bruit_client::spool::{ClaimKind, Destinations, SendLimits, Sent, Spool, SpoolEntry, SpooledReport, is_down};
 use serde_json::json;
 
 use crate::claim::CLAIM_TIMEOUT;
@@ -191,16 +192,15 @@ fn run_send(arguments: &SendArgs, output: &mut impl Write) -> Result<ExitCode, F
     let spooled = spool.waiting_count().ok().map(|count| count as u64);
     let client = arguments.server.client(CLAIM_TIMEOUT)?;
     let client = client.with_site(SiteState { spooled, ..SiteState::of(SiteProgram::Spool) });
-    if spooled == Some(0) {
-        // The operator of the server sees the program by its requests. Without reports, nothing else depends on it.
-        let _ = client.clone().with_timeout(ANNOUNCE_TIMEOUT).announce();
-    }
     let rspamd = arguments.rspamd.client(arguments.server.timeout(CLAIM_TIMEOUT))?;
     let to = Destinations { server: &client, rspamd: rspamd.as_ref() };
     let sent = spool.send(to, SendLimits { reports: usize::MAX, time: arguments.within }).map_err(bad_input)?;
     complain_about(&sent);
     let entries = spool.list().map_err(bad_input)?;
     let waiting = entries.iter().filter(|entry| matches!(entry, SpoolEntry::Waiting(_))).count();
+    if !sent.error.as_ref().is_some_and(is_down) {
+        announce(client, waiting);
+    }
     let is_lesson = |entry: &&SpoolEntry| matches!(entry, SpoolEntry::Waiting(report) if report.rspamd.is_some());
     let lessons = entries.iter().filter(is_lesson).count() as u64;
     writeln!(output, "{}, {waiting} waiting", summary(&sent))?;
@@ -215,6 +215,13 @@ fn run_send(arguments: &SendArgs, output: &mut impl Write) -> Result<ExitCode, F
         (false, 0) => ExitCode::SUCCESS,
         (false, _) => ExitCode::from(WAITING),
     })
+}
+
+/// Tells the server how many reports wait now. Its operator sees the program and this number until the next run.
+fn announce(client: Client, waiting: usize) {
+    let state = SiteState { spooled: Some(waiting as u64), ..SiteState::of(SiteProgram::Spool) };
+    // Nothing else depends on it.
+    let _ = client.with_site(state).with_timeout(ANNOUNCE_TIMEOUT).announce();
 }
 
 /// Sends a part of the spool after a report has been made. Prints errors.

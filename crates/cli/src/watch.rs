@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use bruit_client::http::{SiteProgram, SiteState};
-use bruit_client::spool::{Destinations, SendLimits, Sent, Spool, SpoolEntry, SpoolError, SpooledReport};
+use bruit_client::spool::{Destinations, SendLimits, Sent, Spool, SpoolEntry, SpoolError, SpooledReport, is_down};
 use bruit_client::{Client, Purpose, Rspamd, Signer};
 use bruit_console::Failure;
 use bruit_console::date;
@@ -312,14 +312,20 @@ impl<'a> Watcher<'a> {
         failed
     }
 
+    /// Returns a client whose requests contain the current number of waiting claims.
+    fn described_client(&self) -> Client {
+        let spooled = self.spool.waiting_count().ok().map(|count| count as u64);
+        self.client.clone().with_site(SiteState { spooled, ..SiteState::of(SiteProgram::Watch) })
+    }
+
     /// Sends the spool once, within the limits.
     fn send(&self) -> Option<Sent> {
-        let spooled = self.spool.waiting_count().ok().map(|count| count as u64);
-        let client = self.client.clone().with_site(SiteState { spooled, ..SiteState::of(SiteProgram::Watch) });
+        let client = self.described_client();
         let sent = self.spool.send(Destinations { server: &client, rspamd: self.rspamd.as_ref() }, SEND_LIMITS);
-        // The operator of the server sees the program by its requests, so it makes one if nothing was sent.
-        if spooled == Some(0)
-            && let Err(error) = client.with_timeout(ANNOUNCE_TIMEOUT).announce()
+        let error = sent.as_ref().ok().and_then(|sent| sent.error.as_ref());
+        // The operator of the server sees the program and the number of waiting claims by its last request.
+        if !error.is_some_and(is_down)
+            && let Err(error) = self.described_client().with_timeout(ANNOUNCE_TIMEOUT).announce()
         {
             tracing::debug!(%error, "failed to announce the program");
         }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 
+use common::dashboard::api;
 use common::lossy::Lossy;
 use common::{Folder, Server, output_of};
 use serde_json::Value;
@@ -224,6 +225,23 @@ fn a_file_that_cannot_be_read_does_not_block_the_others() {
     for number in [1, 2] {
         assert_eq!(counts(&server.url(), &message(number)).0, 1);
     }
+}
+
+/// The list of mail sites once showed the number from before the reports were sent, until the next run.
+#[test]
+fn the_list_of_mail_sites_shows_how_many_reports_wait_after_sending() {
+    let folder = Folder::new();
+    let spool = folder.path("spool");
+    claim("report", &spool, NOWHERE, &message(1));
+    let server = Server::start(&folder, TOKENS);
+    let spooled = || {
+        let list = api(&server, "/v1/sites");
+        let [site] = &list["sites"].as_array().unwrap()[..] else { panic!("one program: {list}") };
+        assert_eq!((&site["program"], &site["name"]), (&Value::from("spool"), &Value::from("mail")));
+        site["spooled"].as_u64()
+    };
+    assert_eq!(send(&spool, &server.url()), (0, "1 report sent, 0 waiting\n".to_owned()));
+    assert_eq!(spooled(), Some(0));
 }
 
 #[test]

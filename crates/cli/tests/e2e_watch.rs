@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bruit_client::spool::{ClaimKind, Spool, SpooledReport};
 use bruit_client::{Purpose, Signer};
+use common::dashboard::api;
 use common::dovecot::{Dovecot, TOKEN};
 use common::{Folder, Server, output_of};
 use nix::sys::signal::{Signal, kill};
@@ -20,6 +21,9 @@ use serde_json::Value;
 const PATIENCE: Duration = Duration::from_secs(60);
 const TOKENS: &str = "[http]\nlisten = \"127.0.0.1:0\"\n[[http.tokens]]\nname = \"mail\"\ntoken = \"the-token-of-the-mail-site\"\n\
     standing = \"own\"\nreporters = true\n";
+
+/// A time shorter than the interval of 60 seconds at which the spool is sent.
+const BEFORE_THE_NEXT_SEND: Duration = Duration::from_secs(40);
 
 fn message(number: u32) -> Vec<u8> {
     let line = |at| format!("Genuine watches of series {number} at wholesale prices, offer {at}, sent to your door.\n");
@@ -69,7 +73,12 @@ impl Watch {
 
     #[track_caller]
     fn wait_for(&self, is_done: impl Fn() -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        self.wait_for_within(PATIENCE, is_done);
+    }
+
+    #[track_caller]
+    fn wait_for_within(&self, patience: Duration, is_done: impl Fn() -> bool) {
+        let deadline = Instant::now() + patience;
         while !is_done() {
             assert!(Instant::now() < deadline, "{}", self.said());
             thread::sleep(Duration::from_millis(50));
@@ -159,6 +168,27 @@ fn a_junk_folder_that_is_created_slowly_is_watched() {
     watch.wait_for_counts(&server, &message(1), (1, 0));
     fs::rename(junk.join("cur/1.M1.host:2,S"), inbox.join("1.M1.host:2,S")).unwrap();
     watch.wait_for_counts(&server, &message(1), (1, 1));
+}
+
+/// The list of mail sites once showed the claim of a move as waiting until the spool was sent again.
+#[test]
+fn the_list_of_mail_sites_shows_how_many_claims_of_a_watcher_wait() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, TOKENS);
+    let junk = folder.path("Maildir/.Junk/cur");
+    for path in [folder.path("Maildir/cur"), junk.clone()] {
+        fs::create_dir_all(path).unwrap();
+    }
+    let spooled = || {
+        let list = api(&server, "/v1/sites");
+        let site = list["sites"].as_array().unwrap().iter().find(|site| site["program"] == "watch");
+        site.map(|site| site["spooled"].as_u64())
+    };
+    let watch = Watch::start(&folder, &server.url(), &folder.path("Maildir"));
+    watch.wait_for_within(BEFORE_THE_NEXT_SEND, || spooled() == Some(Some(0)));
+    fs::write(junk.join("1.M1.host:2,S"), message(1)).unwrap();
+    watch.wait_for_counts(&server, &message(1), (1, 0));
+    watch.wait_for_within(BEFORE_THE_NEXT_SEND, || spooled() == Some(Some(0)));
 }
 
 #[test]
