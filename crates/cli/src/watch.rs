@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use bruit_client::http::{SiteProgram, SiteState};
-use bruit_client::spool::{Destinations, SendLimits, Sent, Spool, SpoolEntry, SpoolError, SpooledReport, is_down};
+use bruit_client::spool::{Destinations, SendLimits, Sent, Spool, SpoolError, is_down};
 use bruit_client::{Client, Purpose, Rspamd, Signer};
 use bruit_console::Failure;
 use bruit_console::date;
@@ -244,9 +244,7 @@ impl<'a> Watcher<'a> {
     /// Returns the number of claims that are waiting. If no rspamd is configured, messages for rspamd are not counted:
     /// another program sends them.
     fn waiting_count(&self) -> Result<usize, SpoolError> {
-        let is_ours = |report: &SpooledReport| self.rspamd.is_some() || report.rspamd.is_none();
-        let waiting = |entry: &SpoolEntry| matches!(entry, SpoolEntry::Waiting(report) if is_ours(report));
-        Ok(self.spool.list()?.iter().filter(|entry| waiting(entry)).count())
+        if self.rspamd.is_some() { self.spool.waiting_count() } else { self.spool.waiting_for_server_count() }
     }
 
     /// Watches the Maildirs and sends the spool until a signal stops the program.
@@ -314,7 +312,7 @@ impl<'a> Watcher<'a> {
 
     /// Returns a client whose requests contain the current number of waiting claims.
     fn described_client(&self) -> Client {
-        let spooled = self.spool.waiting_count().ok().map(|count| count as u64);
+        let spooled = self.waiting_count().ok().map(|count| count as u64);
         self.client.clone().with_site(SiteState { spooled, ..SiteState::of(SiteProgram::Watch) })
     }
 

@@ -9,7 +9,10 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use bruit_client::Lesson;
+use bruit_client::spool::{ClaimKind, Spool, SpooledReport};
 use common::dashboard::api;
 use common::lossy::Lossy;
 use common::{Folder, Server, output_of};
@@ -227,7 +230,8 @@ fn a_file_that_cannot_be_read_does_not_block_the_others() {
     }
 }
 
-/// The list of mail sites once showed the number from before the reports were sent, until the next run.
+/// The list of mail sites once showed the number from before the reports were sent, until the next run. A spool in which
+/// only messages for rspamd waited was never listed.
 #[test]
 fn the_list_of_mail_sites_shows_how_many_reports_wait_after_sending() {
     let folder = Folder::new();
@@ -242,6 +246,13 @@ fn the_list_of_mail_sites_shows_how_many_reports_wait_after_sending() {
     };
     assert_eq!(send(&spool, &server.url()), (0, "1 report sent, 0 waiting\n".to_owned()));
     assert_eq!(spooled(), Some(0));
+    let lesson = Lesson { message: message(2), flag: 1, weight: 1, trains_bayes: false };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let stored = Spool::open(&spool).unwrap().store(SpooledReport::for_rspamd(ClaimKind::Report, lesson, now).unwrap());
+    drop(stored.unwrap());
+    let (code, said) = send(&spool, &server.url());
+    assert!(code == 1 && said.contains("0 reports sent, 1 waiting"), "{said}");
+    assert_eq!(spooled(), Some(1));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bruit_client::spool::{ClaimKind, Spool, SpooledReport};
-use bruit_client::{Purpose, Signer};
+use bruit_client::{Lesson, Purpose, Signer};
 use common::dashboard::api;
 use common::dovecot::{Dovecot, TOKEN};
 use common::{Folder, Server, output_of};
@@ -24,6 +24,10 @@ const TOKENS: &str = "[http]\nlisten = \"127.0.0.1:0\"\n[[http.tokens]]\nname = 
 
 /// A time shorter than the interval of 60 seconds at which the spool is sent.
 const BEFORE_THE_NEXT_SEND: Duration = Duration::from_secs(40);
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
 
 fn message(number: u32) -> Vec<u8> {
     let line = |at| format!("Genuine watches of series {number} at wholesale prices, offer {at}, sent to your door.\n");
@@ -170,7 +174,8 @@ fn a_junk_folder_that_is_created_slowly_is_watched() {
     watch.wait_for_counts(&server, &message(1), (1, 1));
 }
 
-/// The list of mail sites once showed the claim of a move as waiting until the spool was sent again.
+/// The list of mail sites once showed the claim of a move as waiting until the spool was sent again. A watcher was not
+/// listed while messages for rspamd waited, which it leaves to another program.
 #[test]
 fn the_list_of_mail_sites_shows_how_many_claims_of_a_watcher_wait() {
     let folder = Folder::new();
@@ -179,6 +184,9 @@ fn the_list_of_mail_sites_shows_how_many_claims_of_a_watcher_wait() {
     for path in [folder.path("Maildir/cur"), junk.clone()] {
         fs::create_dir_all(path).unwrap();
     }
+    let lesson = Lesson { message: message(2), flag: 1, weight: 1, trains_bayes: false };
+    let report = SpooledReport::for_rspamd(ClaimKind::Report, lesson, now()).unwrap();
+    drop(Spool::open(&folder.path("spool")).unwrap().store(report).unwrap());
     let spooled = || {
         let list = api(&server, "/v1/sites");
         let site = list["sites"].as_array().unwrap().iter().find(|site| site["program"] == "watch");
@@ -220,10 +228,9 @@ fn one_comparison_sends_all_claims_or_fails() {
     fs::create_dir_all(folder.path("Maildir/cur")).unwrap();
     let spool = Spool::open(&folder.path("spool")).unwrap();
     let signer = Signer::new(Purpose::Claim);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     for number in 0..1_001 {
         let subject = signer.subject(&message(number));
-        drop(spool.store(SpooledReport::new(ClaimKind::Report, Some("ann"), subject, now).unwrap()).unwrap());
+        drop(spool.store(SpooledReport::new(ClaimKind::Report, Some("ann"), subject, now()).unwrap()).unwrap());
     }
     let once = |url: &str| {
         let mut command = bruit(url);

@@ -154,6 +154,14 @@ impl Spool {
         Ok(self.waiting()?.len())
     }
 
+    /// Returns the number of reports that are waiting for the server, without the messages for rspamd.
+    ///
+    /// # Errors
+    /// [`SpoolError::Io`] if the folder cannot be read.
+    pub fn waiting_for_server_count(&self) -> Result<usize, SpoolError> {
+        Ok(self.files(&[WAITING])?.len())
+    }
+
     /// Returns true if a message with this ID is waiting for rspamd.
     ///
     /// # Errors

@@ -198,6 +198,6 @@ fn a_report_replaces_one_with_the_same_id_and_destination() {
     assert_eq!(spool.store(SpooledReport { time: 8, ..report.clone() }).unwrap().path, path);
     let lesson = Lesson { message: b"Subject: x\n\ntext".to_vec(), flag: 1, weight: 10, trains_bayes: false };
     spool.store(SpooledReport { rspamd: Some(lesson), ..report }).unwrap();
-    assert_eq!(spool.waiting_count().unwrap(), 2);
+    assert_eq!((spool.waiting_count().unwrap(), spool.waiting_for_server_count().unwrap()), (2, 1));
     assert!(!spool.contains("0").unwrap());
 }
