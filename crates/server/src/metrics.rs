@@ -271,6 +271,16 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_waited_on_purpose_is_counted_but_has_no_duration() {
+        let metrics = Metrics::new();
+        let http = metrics.of(Interface::Http);
+        http.record_wait(Disposition::Other, Duration::from_secs(2));
+        assert_eq!((http.total(Disposition::Other), http.durations()), (1, [0; BUCKETS]));
+        http.record(Disposition::Other, Duration::from_secs(2));
+        assert_eq!((http.total(Disposition::Other), http.durations().iter().sum::<u64>()), (2, 1));
+    }
+
+    #[test]
     fn a_refused_connection_is_no_request() {
         let metrics = Metrics::new();
         metrics.of(Interface::Razor).refuse_connection();
