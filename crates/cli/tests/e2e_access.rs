@@ -20,7 +20,7 @@ const NOBODY: u32 = 65_534;
 /// Maximum wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// All paths that require administrator access.
+/// Paths that require administrator access.
 const ADMINISTRATIVE: [&str; 8] = [
     "/v1/federation/realm",
     "/v1/stats",
@@ -31,6 +31,10 @@ const ADMINISTRATIVE: [&str; 8] = [
     "/metrics",
     "/v1/clock/accept",
 ];
+
+/// Paths of further requests that require administrator access. All are changes.
+const CHANGES: [&str; 5] =
+    ["/v1/dashboard/link", "/v1/peers/pause", "/v1/peers/resume", "/v1/peers/forget", "/v1/peers/restore"];
 
 /// A process that is terminated on drop.
 struct Running(Child);
@@ -56,7 +60,7 @@ fn curl(arguments: &[&str]) -> (u16, String) {
 /// Requests an administrative path with additional `curl` arguments, and returns the status.
 fn ask(base: &str, path: &str, more: &[&str]) -> u16 {
     let url = format!("{base}{path}");
-    let method = if path == "/v1/clock/accept" { "POST" } else { "GET" };
+    let method = if path == "/v1/clock/accept" || CHANGES.contains(&path) { "POST" } else { "GET" };
     curl(&[&["-X", method, &url], more].concat()).0
 }
 
@@ -76,6 +80,14 @@ fn assert_closed_without_token(server: &Server, base: &str, more: &[&str]) {
         assert!(line.is_some_and(|line| line.contains("refused") && line.contains("127.0.0.1")), "{path}: {said}");
         let allowed = ask(base, path, &[more, &["-H", &authorization]].concat());
         assert!([200, 204].contains(&allowed), "{base}{path} with the token: {allowed}");
+    }
+    // No more audit lines are expected: their number per minute is limited.
+    for path in CHANGES {
+        assert_eq!(ask(base, path, more), 403, "{base}{path}: {}", server.said());
+        let allowed = ask(base, path, &[more, &["-H", &authorization]].concat());
+        // A request to change a peer is malformed without a body.
+        let expected = if path == "/v1/dashboard/link" { 200 } else { 415 };
+        assert_eq!(allowed, expected, "{base}{path} with the token");
     }
 }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use bruit_client::Client;
-use bruit_client::http::{Condition, PeerStatus, Peers};
+use bruit_client::http::{Condition, PeerName, PeerStatus, Peers};
+use bruit_client::{Client, ClientError};
 use bruit_engine::exchange::{Book, Chain, Frontier, Origin};
 use bruit_engine::time::Time;
 use bruit_federation::epochs::Epochs;
@@ -67,6 +67,42 @@ fn a_wrong_clock_is_named_and_segments_that_are_not_live_here_are_missed_all_the
         let [.., carla] = states(&server);
         carla.state == "behind" && carla.lag_segments == 12
     });
+}
+
+#[test]
+fn a_peer_is_paused_and_resumed_by_the_command_line() {
+    let folder = Folder::new();
+    let section = |number, name: &str, rest: &str| {
+        format!("\n[[peers]]\nname = \"{name}\"\nkey = \"{}\"\nrelation = \"peer\"\n{rest}", key(number).public())
+    };
+    let asked = section(0, "bruit.example.net", "url = \"https://127.0.0.1:1\"\n");
+    let server = Server::start(&folder, &format!("{asked}{}", section(1, "bruit.example.org", "")));
+    let is_paused = || {
+        let text = administer(&server, &["peers", "--json"]);
+        let peers = serde_json::from_str::<Peers>(&text).unwrap().peers;
+        peers.iter().any(|peer| peer.name == "bruit.example.net" && peer.state == "paused")
+    };
+    let change = |verb: &str| administer(&server, &["peers", verb, "bruit.example.net"]);
+    common::until("the peer is known", || administer(&server, &["peers"]).contains("bruit.example.net"));
+    assert!(!is_paused());
+    assert_eq!(change("pause"), "paused until 'bruit peers resume' or a restart\n");
+    common::until("the peer is paused", is_paused);
+    assert_eq!(change("pause"), "already paused\n");
+    assert_eq!(change("resume"), "resumed\n");
+    common::until("the peer is resumed", || !is_paused());
+    assert_eq!(change("resume"), "not paused\n");
+    assert_eq!(administer(&server, &["peers", "resume", "bruit.example.org"]), "not paused\n", "it has no URL");
+    for action in ["peer.pause", "peer.resume"] {
+        assert!(server.said().contains(action), "{action} is in the audit trail: {}", server.said());
+    }
+
+    let client = Client::new(&server.url(), Some(&server.token()), PATIENCE).unwrap();
+    for (name, expected) in [("bruit.example.org", 409), ("bruit.example.com", 400)] {
+        match client.pause_peer(&PeerName { peer: name.to_owned() }) {
+            Err(ClientError::Refused { problem, .. }) => assert_eq!(problem.status, expected, "{name}: {problem}"),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
 }
 
 /// Nodes simulated by the test.
