@@ -49,6 +49,14 @@ scache unix - - n - 1 scache
 postlog unix-dgram n - n - 1 postlogd
 ";
 
+/// Waits for the end of the test, then stops Postfix. Postfix can hang, because its log daemon blocks when it writes to
+/// its own full socket; then all of its processes are killed.
+const STOP: &str = "\
+read -r _
+timeout 20 postfix -c \"$0\" stop && exit
+kill -s KILL -- -$(tr -d ' ' < \"$0/../spool/pid/master.pid\")
+";
+
 /// A running Postfix.
 pub(crate) struct Postfix {
     folder: Folder,
@@ -84,7 +92,7 @@ impl Postfix {
         let started = Command::new("postfix").arg("-c").arg(&config).arg("start").output().unwrap();
         assert!(started.status.success(), "{started:?}\n{}", log(&folder));
         let mut watcher = Command::new("sh");
-        watcher.args(["-c", "read -r _; exec postfix -c \"$0\" stop"]).arg(&config).process_group(0);
+        watcher.args(["-c", STOP]).arg(&config).process_group(0);
         watcher.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let postfix = Self { folder, port, watcher: watcher.spawn().unwrap() };
         let deadline = Instant::now() + PATIENCE;
