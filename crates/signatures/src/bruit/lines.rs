@@ -519,6 +519,21 @@ fn cues(words: &Words, range: Range<usize>, role: Role) -> usize {
 }
 
 #[cfg(test)]
+impl Kind {
+    /// Returns the letter that stands for the kind in tests.
+    pub(super) fn letter(self) -> char {
+        match self {
+            Self::Body => 'B',
+            Self::Quoted => 'Q',
+            Self::Attribution => 'A',
+            Self::Boilerplate => '-',
+            Self::Greeting => 'G',
+            Self::Appended => '+',
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::super::fold;
     use super::*;
@@ -528,15 +543,7 @@ mod tests {
         let folded = fold::folded(text);
         let mut words = Words::default();
         let lines = lines(&folded, &[], &mut words);
-        let letter = |kind: Kind| match kind {
-            Kind::Body => 'B',
-            Kind::Quoted => 'Q',
-            Kind::Attribution => 'A',
-            Kind::Boilerplate => '-',
-            Kind::Greeting => 'G',
-            Kind::Appended => '+',
-        };
-        lines.iter().filter(|line| !line.words.is_empty()).map(|line| letter(line.kind)).collect()
+        lines.iter().filter(|line| !line.words.is_empty()).map(|line| line.kind.letter()).collect()
     }
 
     #[test]

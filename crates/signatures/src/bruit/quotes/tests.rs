@@ -1,27 +1,16 @@
 //! Tests of quotations and forwards by common mail programs, in plain text and HTML, and in the most common languages
 //! of mail.
 
-use crate::bruit::{Explanation, Features, Kind, Quoted};
+use crate::bruit::{Explanation, Features, Quoted};
 use crate::message::Message;
 use crate::reading::Reading;
 
 /// Returns the kinds of the lines that have words, with one letter per kind, without consecutive duplicates.
 fn kinds_of(message: &str) -> String {
     let reading = Reading::of(&Message::read(message.as_bytes()));
-    let mut kinds: Vec<char> = Explanation::of(&reading).lines.iter().map(|line| letter(line.kind)).collect();
+    let mut kinds: Vec<char> = Explanation::of(&reading).lines.iter().map(|line| line.kind.letter()).collect();
     kinds.dedup();
     kinds.into_iter().collect()
-}
-
-fn letter(kind: Kind) -> char {
-    match kind {
-        Kind::Body => 'B',
-        Kind::Quoted => 'Q',
-        Kind::Attribution => 'A',
-        Kind::Boilerplate => '-',
-        Kind::Greeting => 'G',
-        Kind::Appended => '+',
-    }
 }
 
 fn plain(text: &str) -> String {
