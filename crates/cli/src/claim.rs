@@ -86,7 +86,7 @@ pub(crate) struct ClaimArgs {
     #[arg(long, value_name = "DIR", env = "BRUIT_SPOOL")]
     spool: Option<PathBuf>,
 
-    /// Make claims about the messages attached to the input, which is a report that a user forwarded
+    /// Make claims about the messages that are attached to the input, not about the input itself
     #[arg(long)]
     attached: bool,
 

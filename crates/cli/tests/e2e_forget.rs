@@ -148,8 +148,8 @@ fn one(scheme: &str, signature: u32) -> Subject {
     Subject { signatures: vec![named], ..Subject::default() }
 }
 
-/// Returns the verdict on a signature and two counts: its reports, and its revocations or, for a checksum of DCC, its
-/// recipients.
+/// Returns the verdict on a signature, the number of its reports, and a second number: its recipients for a checksum of
+/// DCC, otherwise its revocations.
 fn facts(client: &Client, scheme: &str, signature: u32) -> (String, u32, u32) {
     let checked = client.check(&one(scheme, signature)).unwrap();
     let known = &checked.signatures[0];

@@ -27,7 +27,7 @@ const REAL_MESSAGES: usize = 1_000;
 struct Comparison {
     /// Differences from the original files, which have none of the fields that Postfix adds.
     from_file: Differences,
-    /// Differences from the delivered messages, which have all of these fields.
+    /// Differences from the delivered messages, which have all of the fields that Postfix adds.
     from_delivered: Differences,
 }
 

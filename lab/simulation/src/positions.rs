@@ -46,7 +46,7 @@ impl fmt::Display for Family {
     }
 }
 
-/// Number of coefficients of each polynomial. The positions of any set of this many keys are independent.
+/// Number of coefficients of each polynomial. In any set of this many keys, the positions of the keys are independent.
 const COEFFICIENTS: u32 = 8;
 
 /// Number of fingerprint bits that determine positions: as many as a filter can use.

@@ -55,8 +55,8 @@ pub(crate) fn archive_of(release: &Release) -> PathBuf {
     release.out.join(format!("{}.tar.gz", release.name()))
 }
 
-/// Returns a command that packs files of `folder`, with the same bytes for the same contents: independent of times, of
-/// the user, of the umask and of the order in the folder.
+/// Returns a command that packs files of `folder`. Equal contents give equal bytes, whatever the times, the user, the
+/// umask and the order in the folder.
 fn tar(release: &Release, folder: &Path, archive: &Path) -> Command {
     let mut tar = release.program(folder, "tar", &["--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
     tar.args(["--mode=a+rX,u+w,go-w", "--format=ustar"]).arg(format!("--mtime=@{}", release.time));

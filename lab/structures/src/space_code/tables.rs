@@ -2,8 +2,8 @@
 //!
 //! The number j of groups that are truly hit is a Markov chain: a packet hits one more group with probability p (l − j)
 //! / l. Each group that is not hit is a false positive with a probability that is the filter's rate. Both distributions
-//! are computed exactly, packet by packet for p = 1. For smaller p, each step has as many packets as cause a quarter of
-//! an insertion on average.
+//! are computed exactly. For p = 1, each step is one packet. For smaller p, each step is the number of packets that
+//! cause a quarter of an insertion on average.
 
 use super::formulas::{coupon_collector, expected_insertions};
 
