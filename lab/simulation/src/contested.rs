@@ -233,8 +233,8 @@ impl ContestedCells {
     }
 }
 
-/// Raises a cell and moves it to its new place in the histogram. The entry at 0 wraps below zero, and is correct only
-/// once all cells are counted.
+/// Raises a cell and moves it to its new place in the histogram. The entry at 0 may wrap below zero; `settle` replaces
+/// it at the end.
 fn raise(histogram: &mut [u64], cell: &mut u8, to: u8) {
     let from = usize::from(std::mem::replace(cell, to));
     histogram[from] = histogram[from].wrapping_sub(1);

@@ -39,7 +39,7 @@ impl Experiment {
         }
     }
 
-    /// Returns what is known of the counts. The paper drew them once, for all its rounds.
+    /// Returns the known properties of the counts that the paper drew, once for all its rounds.
     #[must_use]
     pub const fn paper_draw(self) -> PaperDraw {
         match self.0 {
@@ -80,9 +80,9 @@ impl Experiment {
 /// experiment 4 at m = 80K (9,524 ± 21 would be expected), and about 9,744 in experiment 8.
 ///
 /// *Sum of the counts:* if there are few errors, the rate is a small whole number divided by 1,000 times the sum. So
-/// 1.501E-7 and 2.402E-7 in experiments 4 and 5 can only be 15 and 24 errors, divided by 1,000 times 99,9xx. Taken
-/// together, all such rates limit the sum to 99,907 to 99,912 in experiments 4 and 5, to 99,560 to 99,568 in experiment
-/// 6, and to 198,050 to 198,057 in experiment 8. In experiment 7, too many sums are possible.
+/// the rates 1.501E-7 in experiment 4 and 2.402E-7 in experiment 5 can only be 15 and 24 errors, divided by 1,000 times
+/// 99,9xx. Taken together, all such rates limit the sum to 99,907 to 99,912 in experiments 4 and 5, to 99,560 to 99,568
+/// in experiment 6, and to 198,050 to 198,057 in experiment 8. In experiment 7, too many sums are possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaperDraw {
     /// Number of nonzero counts among the 10,000, if known.

@@ -30,7 +30,7 @@ impl Moments {
         self.squares += other.squares + distance * distance * ours * theirs / (ours + theirs);
     }
 
-    /// Returns the number of numbers.
+    /// Returns how many numbers were added.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count

@@ -17,7 +17,8 @@ pub enum Family {
     /// The paper's family: h(x) = ((c·x + d) mod p) mod m with p = 2,100,000,011.
     #[default]
     Universal,
-    /// Polynomials with eight coefficients modulo 2^61 − 1, for the paper's footnote 3: any eight keys are independent.
+    /// Polynomials with eight coefficients modulo 2^61 − 1, for the paper's footnote 3: the positions of any
+    /// eight keys are independent.
     Polynomial,
     /// Keyed fingerprints, as in production.
     Fingerprint,

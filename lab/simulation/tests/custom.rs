@@ -202,7 +202,7 @@ fn invalid_options_are_rejected_before_the_run() {
     assert_eq!(CustomOptions { cells: 1 << 32, threads: 1, ..options() }.check(), Ok(()));
 }
 
-/// If the threshold is the count of all keys, every key reaches it.
+/// If every key's count equals the threshold, no key is below the threshold.
 #[test]
 fn a_share_of_zero_keys_has_no_mean() {
     let [_, refined] = extensions(&CustomOptions { threshold: Some(20), ..options() });

@@ -19,11 +19,11 @@ pub(super) fn cells(result: &ExperimentResult, rounds: u64) -> Option<String> {
     let panels = sizes.iter().flat_map(|&m| hashes.iter().map(move |&k| cell_panel(result, m, k, rounds)));
     let figure = Figure {
         title: experiment_title(result.experiment),
-        subtitle: format!("At which number the cells of the filter ended: {}", mean_label(rounds)),
+        subtitle: format!("Final values of the cells of the filter: {}", mean_label(rounds)),
         legend: EXTENSIONS.map(|extension| (cell_look(extension), extension.to_string())).to_vec(),
-        across: format!("Number in the cell ({CELL_TOP} or more in the grey strip)"),
+        across: format!("Value of the cell ({CELL_TOP} or more in the grey strip)"),
         up: "Cells per round".to_owned(),
-        notes: vec!["Numbers that no cell ended at have no mark.".to_owned()],
+        notes: vec!["Values that no cell had at the end have no mark.".to_owned()],
         columns: hashes.len(),
         rows: sizes.len(),
         panel_height: 1300,

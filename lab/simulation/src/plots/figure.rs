@@ -27,8 +27,10 @@ const MARGIN: i32 = 240;
 /// Height of the title, the line below it, and the legend.
 const HEAD: i32 = 1040;
 
-/// Height of each line of a panel's title; below it, the height of the labels of its lower axis.
+/// Height of each line of a panel's title.
 const PANEL_LINE: i32 = 200;
+
+/// Height of the labels of a panel's lower axis.
 const PANEL_FOOT: i32 = 260;
 
 /// Height of the name of the lower axis, and of each note.
@@ -49,11 +51,13 @@ pub(super) struct Figure {
     pub(super) notes: Vec<String>,
     pub(super) columns: usize,
     pub(super) rows: usize,
-    /// Height of a panel without its title and labels. The field after it is the number of lines of the title.
+    /// Height of a panel without its title and labels.
     pub(super) panel_height: i32,
+    /// Number of lines of a panel's title.
     pub(super) title_lines: i32,
-    /// Space to the left of the first column. The field after it is the space between columns.
+    /// Space to the left of the first column.
     pub(super) left: i32,
+    /// Space between columns.
     pub(super) gap: i32,
 }
 
@@ -227,7 +231,7 @@ impl Look {
         Self { colour, outline, radius: 45, width: 20, is_open: matches!(extension, Extension::Intuitive) }
     }
 
-    /// Draws a line through the points. Coordinates are pixels of a sheet or values of a chart.
+    /// Draws a line through the points. On a sheet, points are given in pixels; on a chart, in units of its axes.
     pub(super) fn draw_line<C>(&self, area: &Area<'_, C>, points: &[C::From]) -> Drawn
     where
         C: CoordTranslate<From: Copy>,

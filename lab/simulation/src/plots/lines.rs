@@ -61,7 +61,8 @@ pub(super) fn svg(figure: &Figure, panels: &[LinePanel], ticks_max: usize, refer
     }))
 }
 
-/// Returns a note about the points that a logarithmic axis cannot show, if there are any, with the reason.
+/// Returns a note that counts the points that a logarithmic axis cannot show, and gives `reason`; `None` if there are
+/// no such points.
 pub(super) fn zeros_note(panels: &[LinePanel], reason: &str) -> Option<String> {
     match points(panels).filter(|point| !point.is_shown()).count() {
         0 => None,

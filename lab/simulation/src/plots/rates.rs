@@ -75,7 +75,7 @@ pub(super) fn growth(result: &ExperimentResult, rounds: u64) -> Option<String> {
     let panels: Vec<_> = so_far.chain(new).collect();
     let figure = Figure {
         title: experiment_title(result.experiment),
-        subtitle: format!("Keys with a wrong count as insertions go on: {}", mean_label(rounds)),
+        subtitle: format!("Keys with a wrong count during the insertions: {}", mean_label(rounds)),
         legend: legend_of_hashes_and_extensions(&hashes(result)),
         across: across.to_owned(),
         up: "Share of keys with a wrong count".to_owned(),
@@ -135,7 +135,7 @@ pub(super) fn reduction_rates(study: &Study) -> Option<String> {
     let hashes = sorted(shown.iter().flat_map(|result| hashes(result)));
     let panels: Vec<_> = shown.iter().filter_map(|result| reduction_panel(result, &hashes)).collect();
     let rounds = study.rounds;
-    let bars = "Bars are ± 2 standard errors at most: both extensions see the same rounds.";
+    let bars = "Bars are upper bounds on ± 2 standard errors, because both extensions see the same rounds.";
     let bars = (rounds > 1).then(|| bars.to_owned());
     let rows = panels.len().div_ceil(PER_ROW).max(1);
     let figure = Figure {
