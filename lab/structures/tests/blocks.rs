@@ -203,8 +203,8 @@ fn false_runs_are_as_frequent_as_predicted() {
         let mut filter = classical(8, levels, (digests * bits_per_digest) as u64, hashes, 7);
         (0..payloads).for_each(|_| filter.insert(&random.bytes(bytes), Label::Offset));
         for excerpt_blocks in [2, 3] {
-            // The excerpt has seven bytes more than whole blocks, so that every alignment has the same number of
-            // blocks.
+            // The excerpt is seven bytes longer than its whole blocks, so that it has the same number of blocks at every
+            // alignment.
             let excerpt_bytes = excerpt_blocks * 8 + 7;
             let expected = filter.chance(excerpt_bytes).expected_whole(excerpt_blocks);
             let tries = 400;

@@ -75,7 +75,7 @@ fn read(name: &str) -> MapFile {
     map::decode(&mut bytes.as_slice(), 1 << 20).unwrap()
 }
 
-/// Returns those of the keys with these numbers that have a value, with the values.
+/// Looks up the keys with these numbers. Returns the number and the value of each key that has a value.
 fn answers(file: &MapFile, numbers: std::ops::Range<u32>) -> Vec<(u32, u32)> {
     let key = file.key.as_ref().unwrap();
     let keys: Vec<Fingerprint> = numbers.clone().map(|number| fingerprint(key, number)).collect();

@@ -8,7 +8,7 @@ use bruit_structures::space_code::{
     coupon_collector, expected_hits, expected_insertions, relative_incremental_inaccuracy,
 };
 
-/// Random numbers from SplitMix64. Its finaliser is also used for the second half of a narrow fingerprint.
+/// Random numbers from SplitMix64. Its finaliser is part of [`Fingerprint::narrow`].
 struct Draws(u64);
 
 impl Iterator for Draws {

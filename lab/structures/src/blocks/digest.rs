@@ -152,8 +152,8 @@ impl Digester {
         self.hashes.truncate(doubled);
     }
 
-    /// Returns the content hashes of all blocks of `excerpt`, from byte `alignment` on. On each level, there is a hash
-    /// for a block that begins at each base block, because its offset in a payload is unknown.
+    /// Returns the content hashes of all blocks of `excerpt`, from byte `alignment` on. Doubled blocks begin at every
+    /// base block on each level, because the offset of the excerpt in a payload is unknown.
     pub(super) fn contents(&self, excerpt: &[u8], alignment: usize, levels: u32) -> Vec<Vec<u64>> {
         let aligned = excerpt.get(alignment..).unwrap_or_default();
         let blocks = aligned.chunks_exact(self.shape.block_bytes() as usize);

@@ -92,8 +92,9 @@ impl<H: Neighbourhoods> MutableBloomierFilter<H> {
         self.owns.for_each(keys, |key| self.hashing.of(key), work);
     }
 
-    /// Changes the value of `key`. Returns true if the key appears to be in the map. One in 2^`check bits` of the other
-    /// keys also appears to be in it. The call then changes the value of another key, or an unused cell.
+    /// Changes the value of `key`. Returns true if the key appears to be in the map. Of the keys that are not in the
+    /// map, at most one in 2^`check bits` appears to be in it. For such a key, the call changes the value of another
+    /// key, or an unused cell.
     ///
     /// # Errors
     /// [`BuildError::ValueTooLarge`] if the value does not fit. In that case, nothing is changed.

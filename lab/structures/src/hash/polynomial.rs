@@ -2,9 +2,9 @@
 //!
 //! The paper's footnote 3 leaves open whether its results change with "independent" universal functions. The functions
 //! of [`UniversalHash`] are not independent, for two reasons. First, the values of an affine function for two keys
-//! determine its value for a third. Second, two functions with the same c are shifts of each other. A polynomial with t
-//! random coefficients takes every combination of values for any t keys equally often (Wegman and Carter, 1981), and no
-//! two functions of a [`PolynomialHash`] share a leading coefficient.
+//! determine its value for a third. Second, two functions with the same c are shifts of each other. For a polynomial
+//! with t random coefficients, every combination of values at any t keys is equally likely (Wegman and Carter, 1981).
+//! No two functions of a [`PolynomialHash`] share a leading coefficient.
 //!
 //! This family is for study, not for production: each position costs t multiplications.
 

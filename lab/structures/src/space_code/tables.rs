@@ -1,4 +1,4 @@
-//! The distribution of hits after a number of packets. From it, packets are estimated from hits.
+//! The distribution of hits after a number of packets, from which the number of packets is estimated for given hits.
 //!
 //! The number j of groups that are truly hit is a Markov chain: a packet hits one more group with probability p (l − j)
 //! / l. Each group that is not hit is a false positive with a probability that is the filter's rate. Both distributions
@@ -10,7 +10,7 @@ use super::formulas::{coupon_collector, expected_insertions};
 /// The probability that the true number of arrivals lies between an estimate's `low` and `high`.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// The tables extend to l (ln l + `TAIL`) insertions. After that many insertions, a group is still not hit with
+/// The tables extend to l (ln l + `TAIL`) insertions. After that many insertions, some group is still not hit with
 /// probability e^-6, which is less than the probability beyond either end of an interval.
 const TAIL: f64 = 6.0;
 
@@ -59,7 +59,7 @@ impl Table {
         self.false_positive_rate
     }
 
-    /// Returns the number of hits, minus the false positives to expect.
+    /// Estimates the number of groups that are truly hit: the hits without the expected number of false positives.
     pub(super) fn true_hits(&self, hits: u32) -> u32 {
         let groups = (self.rows.len() - 1) as f64;
         let expected = (f64::from(hits) - groups * self.false_positive_rate) / (1.0 - self.false_positive_rate);
@@ -105,8 +105,8 @@ fn saturate(rows: &mut [Row], groups: u32, share: f64) {
         row.high = f64::INFINITY;
     }
     for (hits, row) in (0..).zip(rows) {
-        // The tables end before this number of hits becomes probable enough. So use the mean number of packets that
-        // leads to it as the lower end.
+        // The tables end before this number of hits becomes probable enough. So the lower end is the mean number of
+        // packets until this number of hits.
         if row.low.is_infinite() {
             row.low = expected_insertions(groups, hits) / share;
         }
