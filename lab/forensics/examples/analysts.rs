@@ -15,7 +15,7 @@ use bruit_forensics::generate::{CaptureWriter, Flow, Plant, Traffic};
 const SECOND: u64 = 1_000_000_000;
 const START: u64 = 1_700_000_000 * SECOND;
 
-/// Topology for the third question of that document.
+/// Topology for the third question of `docs/analysts.md`.
 const TOPOLOGY: &str = "\
 [[router]]
 name = \"edge-1\"

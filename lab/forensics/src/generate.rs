@@ -124,7 +124,7 @@ impl Traffic {
     /// Writes a pcap file with nanosecond timestamps.
     ///
     /// # Errors
-    /// The errors of `output`.
+    /// An error if writing to `output` fails.
     pub fn write(&self, output: impl Write) -> io::Result<Truth> {
         let mut writer = CaptureWriter::new(output)?;
         let mut random = Random::stream(self.seed, STREAM_OF_PAYLOADS);

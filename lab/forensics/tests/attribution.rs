@@ -195,8 +195,8 @@ fn look_ups_of_repeated_content_are_limited_and_the_answer_says_so() {
     let excerpt = [0; 256];
     let all = ask(page, &excerpt);
     assert_eq!((all.finding, all.attributions.len(), all.is_cut), (Finding::Named, 1000, false));
-    // With eight blocks and 2,000 pairs, the limits allow only one place; the lower limit is exceeded even by the
-    // first.
+    // With eight blocks and 2,000 pairs, one place takes 16,000 lookups. So the first limit allows only one place. The
+    // second limit allows none, but the best place is always checked.
     for digests_max in [16_000, 1] {
         let cut = query(page, &Question { digests_max, ..Question::new(&excerpt, 1) }).unwrap();
         assert_eq!((cut.finding, cut.attributions.len(), cut.is_cut), (Finding::Named, 1000, true));

@@ -17,7 +17,7 @@ pub struct ListedPair {
     pub pair: Pair,
     /// First time at which the pair was seen, in seconds since 1970.
     pub first: u64,
-    /// Last time.
+    /// Last time at which the pair was seen, in seconds since 1970.
     pub last: u64,
 }
 

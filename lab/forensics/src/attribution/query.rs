@@ -15,8 +15,8 @@ use crate::pages::Span;
 pub const BLOCKS_MIN: usize = 2;
 
 /// Returns the length of the shortest excerpt that has [`BLOCKS_MIN`] whole blocks at every alignment. In the worst
-/// case, the first whole block comes after all but one byte of another block. A shorter excerpt may have been carried
-/// at an alignment with fewer blocks; it is then not found.
+/// case, all but one byte of another block come before the first whole block. A shorter excerpt may have been carried
+/// at an alignment with fewer whole blocks. It is then not found.
 #[must_use]
 pub const fn bytes_to_tell(shape: BlockShape) -> usize {
     (BLOCKS_MIN + 1) * shape.block_bytes() as usize - 1
@@ -210,7 +210,8 @@ fn worth_asking(page: &Page, question: &Question<'_>, found: Vec<Run>, chance: &
     runs.sort_by_key(|run| (Reverse(run.blocks), !is_whole(run)));
     let mut seen = HashSet::new();
     runs.retain(|run| {
-        // Digests are well mixed and include their offsets, so the sum of its digests identifies a run.
+        // Digests are well mixed and include the offsets of their blocks, so the sum of a run's digests identifies the
+        // run.
         let digests = page.offsets.digester().digests_of(excerpt, run);
         seen.insert(digests.iter().fold(0u64, |sum, digest| sum.wrapping_add(digest.high())))
     });

@@ -20,7 +20,7 @@ const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 
-/// Position of a section's byte-order mark, after type and length.
+/// Byte-order mark of a section, which follows its type and length, as written in either byte order.
 const BYTE_ORDER_BIG: [u8; 4] = [0x1a, 0x2b, 0x3c, 0x4d];
 const BYTE_ORDER_LITTLE: [u8; 4] = [0x4d, 0x3c, 0x2b, 0x1a];
 /// Minimum length of a block: its type, its length, and its length again at the end.
@@ -156,8 +156,9 @@ impl File {
         Ok(Frame { time, link, bytes, original_bytes: block.origlen })
     }
 
-    /// Reads a simple packet block: a frame of the first interface, without a time. Its length follows from three other
-    /// lengths.
+    /// Reads a simple packet block: a frame of the first interface, without a time. The block does not state how many
+    /// bytes were captured: that number is the smallest of the length on the wire, the interface's snapshot length, and
+    /// the length of the data.
     fn simple<'w>(&self, at: u64, block: &SimplePacketBlock<'w>) -> Result<Frame<'w>, CaptureError> {
         let interface = self.interface(at, 0)?;
         let snapshot_bytes = if interface.snapshot_bytes == 0 { u32::MAX } else { interface.snapshot_bytes };

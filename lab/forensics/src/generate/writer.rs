@@ -17,7 +17,7 @@ impl<W: Write> CaptureWriter<W> {
     /// Writes the header.
     ///
     /// # Errors
-    /// Those of `output`.
+    /// An error if writing to `output` fails.
     pub fn new(mut output: W) -> io::Result<Self> {
         let mut header = Vec::with_capacity(24);
         header.extend_from_slice(&MAGIC_NANOSECONDS.to_le_bytes());
@@ -32,7 +32,7 @@ impl<W: Write> CaptureWriter<W> {
     /// Writes a frame.
     ///
     /// # Errors
-    /// Those of the output.
+    /// An error if writing to the output fails.
     pub fn write(&mut self, time: Nanoseconds, frame: &[u8]) -> io::Result<()> {
         let (seconds, nanoseconds) = (time / NANOSECONDS_PER_SECOND, time % NANOSECONDS_PER_SECOND);
         let length = frame.len() as u32;
@@ -47,7 +47,7 @@ impl<W: Write> CaptureWriter<W> {
     /// Flushes and returns the output.
     ///
     /// # Errors
-    /// Those of the output.
+    /// An error if flushing the output fails.
     pub fn finish(mut self) -> io::Result<W> {
         self.0.flush()?;
         Ok(self.0)

@@ -1,8 +1,8 @@
 //! Detects packets whose digest does not reliably show their path.
 //!
 //! A digest shows the path of a packet as long as routers leave its invariant unchanged. The packets that this module
-//! detects were, or may have been, made from other packets on the way. Routers upstream of that point do not have their
-//! digest, so "not seen" proves nothing there.
+//! detects were, or may have been, made from other packets on the way. Routers before that point saw the other packets,
+//! not these, so "not seen" proves nothing there.
 //!
 //! Some changes cannot be seen in a packet. They are declared in the topology: a router that translates addresses or
 //! ends a tunnel [rewrites](super::Router::rewrites) packets.

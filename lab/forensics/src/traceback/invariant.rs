@@ -28,8 +28,9 @@ impl Invariant {
     /// it) and hop limit; of the extension headers, only the fragment header is included. The first [`PAYLOAD_BYTES`]
     /// of the payload follow, padded with zeros.
     ///
-    /// Returns `None` if the capture cut off a part that is needed, or a possible inner packet. A router that captured
-    /// more of the packet would record another invariant, so a search would wrongly return "not seen".
+    /// Returns `None` if the capture cut off a part that the invariant needs, or cut off a possible inner packet. A
+    /// router that captured more of the packet would record another invariant, so a search would wrongly return "not
+    /// seen".
     #[must_use]
     pub fn of_packet(packet: &Packet<'_>) -> Option<Self> {
         if packet.unopened == Some(Undecoded::Truncated) {

@@ -177,8 +177,8 @@ impl Trace {
         let router = |at: usize| &topology.routers()[self.hops[at].place];
         let is_neighbour = |at: usize| router(end).links.contains(&self.hops[at].place);
         let may_come_from = |&at: &usize| self.hops[at].may_have_seen() && is_neighbour(at);
-        // Any other router that saw the packet in this form passed it on unchanged: it is on the path, and its own
-        // neighbours were queried.
+        // The packet may have been rewritten at the end of the path, or at a neighbour that did not see it in this
+        // form. A neighbour that saw it in this form passed it on unchanged, and its own neighbours were queried.
         let is_rewritten = |at: usize| at == end || (!self.hops[at].is_seen() && is_neighbour(at));
         Path {
             hops: std::iter::successors(Some(end), |&at| self.hops[at].behind).collect(),
@@ -188,7 +188,7 @@ impl Trace {
         }
     }
 
-    /// Returns the hops that may be false positives: all but the start of the walk. There, the packet was certainly
+    /// Returns the hops that may be false positives: all but the start of the walk, where the packet was certainly
     /// seen.
     #[must_use]
     pub fn doubtful(&self) -> &[Hop] {
