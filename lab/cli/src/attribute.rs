@@ -30,9 +30,9 @@ parts that lie within one packet are found. Payloads shorter than a block are no
 
 A search needs two whole blocks of the excerpt. An excerpt of three blocks less one byte (95 bytes by default, see \
 --block-bytes) always contains two whole blocks, at any position. A shorter excerpt may contain fewer: a match is \
-still valid, but without a match the answer is 'too short to tell'. A pair is named if it carried every one of these \
-blocks at its position. At least one named pair carried all blocks in one payload; others may have carried them in \
-several payloads.
+still valid, but without a match the answer is 'too short to tell'. A pair is named if it carried every whole block \
+of the excerpt, each at the right position. At least one named pair carried all blocks in one payload; others may \
+have carried them in several payloads.
 
 With --mail, every MIME part is decoded and recorded, with LF as the line ending of text. A pair is the address of \
 the sender and of one recipient.

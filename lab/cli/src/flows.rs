@@ -58,7 +58,7 @@ Examples:
   bruit-lab flows monday.flows tuesday.flows            both days together
   bruit-lab flows monday.flows --flow 192.0.2.0,25      one flow, by the values of its fields";
 
-/// Maximum number of flows to list. No more names are kept.
+/// Maximum number of flows to list, which is the maximum number of names that a counter keeps.
 const TOP_MAX: u64 = LEADERS_MAX as u64;
 
 /// Default memory.
@@ -171,7 +171,7 @@ pub(crate) fn run(arguments: &FlowsArgs, output: &mut impl Write) -> Result<Exit
 }
 
 impl Run {
-    /// Returns a counter with the parameters of the saved ones, if any.
+    /// Returns a counter with the parameters of the saved counters, if there are any.
     fn new(arguments: &FlowsArgs, saved: &[PathBuf]) -> Result<Self, Failure> {
         let (key, counter) = match arguments.like.as_ref().or_else(|| saved.first()) {
             Some(like) => {

@@ -16,8 +16,8 @@ use std::process::ExitCode;
 use bruit_console::Failure;
 
 const AFTER_HELP: &str = "\
-A map returns the value of each key it was built with. For other keys it returns false positives at the given \
-rate. It does not contain the keys themselves. To change the set of keys, build another map.
+A map returns the value of each key it was built with. For any other key it returns nothing, except for false \
+positives at the given rate. It does not contain the keys themselves. To change the set of keys, build another map.
 
 A map file contains the secret key that its keys are hashed with. Anyone who has the file can query it and \
 test whether it was built with a given key: keep it secret if that matters.

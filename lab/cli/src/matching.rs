@@ -1,6 +1,6 @@
 //! `bruit-lab match`: finds reported messages that a message is a near replica of. Uses the same index as the server.
 //!
-//! Input and output are lines of text, so that any benchmark program can use it.
+//! Input and output are lines of text, so that any benchmark program can use this verb.
 
 use std::fs;
 use std::io::{BufWriter, Read as _, Write};

@@ -13,10 +13,11 @@ use std::process::ExitCode;
 use bruit_console::Failure;
 
 const AFTER_HELP: &str = "\
-Each router (or mail server) records a digest of every packet (or message) into pages, which are Bloom filters \
-that each cover a minute (an hour for mail). Anyone who has a packet can then find the routers that \
-saw it: the search starts at the router next to the victim and follows the links. Content is not recorded: pages can \
-only be tested for packets that you already have. Each page contains its key.
+Each router records a digest of every packet in pages. A page is a Bloom filter that covers a minute. Anyone who has a \
+packet can then find the routers that saw it: the search starts at the router next to the victim and follows the \
+links. Mail servers record messages in the same way, with pages of an hour; a search for a message queries all \
+servers. Content is not recorded: pages can only be tested for packets that you already have. Each page contains its \
+key.
 
 A topology file lists the links between routers and the location of their pages:
   [[router]]                      or [[server]], for mail

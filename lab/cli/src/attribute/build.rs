@@ -25,7 +25,7 @@ const SECONDS_PER_MINUTE: u64 = 60;
 const PAGE_MINUTES_MAX: u64 = 527_040;
 
 /// Default of `--bytes-per-hour` for packets. The default for mail is lower, because there is less mail and its pages
-/// often cover a whole day. The default `--disk` has room for ten such days.
+/// often cover a whole day. With the default for mail, the default `--disk` has room for ten days.
 const PACKETS_BYTES_PER_HOUR: u64 = 64 << 20;
 const MAIL_BYTES_PER_HOUR: u64 = 4 << 20;
 
@@ -48,8 +48,8 @@ pub(super) struct AttributeBuildArgs {
     #[arg(long)]
     follow: bool,
 
-    /// Maximum size of the pages of an hour (64M and 64MiB are 2^26 bytes). If an hour has too much traffic for it,
-    /// answers are less accurate [default: 64MiB, with --mail 4MiB]
+    /// Maximum size of the pages of an hour (64M and 64MiB are 2^26 bytes). If an hour has too much traffic for that
+    /// size, answers are less accurate [default: 64MiB, with --mail 4MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     bytes_per_hour: Option<u64>,
 

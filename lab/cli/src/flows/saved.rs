@@ -13,7 +13,7 @@ use bruit_console::files::ensure_memory;
 /// Maximum size of a file, not counting its filters: names and headers.
 const EXTRA_BYTES_MAX: u64 = 8 << 20;
 
-/// Separates the files with saved counters from the others.
+/// Separates the files with saved counters from the other files.
 pub(super) fn split(files: &[PathBuf]) -> Result<(Vec<PathBuf>, Vec<PathBuf>), Failure> {
     let mut split = (Vec::new(), Vec::new());
     for file in files {
