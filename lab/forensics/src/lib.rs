@@ -14,8 +14,8 @@
 pub mod attribution;
 pub mod capture;
 pub mod flows;
-// Only tests, benches and examples generate traffic. The module is public because other crates have such tests and
-// benches. It is in this crate because it uses the crate's random numbers and capture format.
+// Only tests, benches and examples generate traffic. The module is public because other crates' tests and benches use
+// it. It is in this crate because it uses the crate's random numbers and capture format.
 #[doc(hidden)]
 pub mod generate;
 mod mail;

@@ -246,7 +246,7 @@ fn find(folder: &Path) -> Result<Vec<PageName>, PagesError> {
         }
         match entry.metadata() {
             Ok(metadata) => names.push(PageName { bytes: metadata.len(), ..page }),
-            // The page was removed in the meantime, to free space for another page.
+            // The page was removed during the listing, to free space for another page.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(cannot(error)),
         }

@@ -21,7 +21,7 @@ pub const HIGH_BITS_MAX: u32 = 16;
 /// Maximum number of cells in a chunk, so that an offset fits in two bytes.
 pub const CHUNK_CELLS_MAX: u64 = 1 << 16;
 
-/// Cells for counts of up to 31 bits, most of which are small.
+/// Cells for counts that are mostly small, but may need up to 31 bits.
 ///
 /// ```
 /// use bruit_filters::counting::Cells;

@@ -130,7 +130,7 @@ mod tests {
         assert_eq!((dashes[0].experiment.number(), dashes[0].m, dashes[0].k), (8, 640_000, 8));
     }
 
-    /// Table 9 (c) prints 2.725, but the means in Table 9 (a) and (b) give 2.753. The other 77 rates agree with the
+    /// Table 9 (c) prints 2.725, but the means in Table 9 (a) and (b) give 2.753. The other 76 rates agree with the
     /// means.
     #[test]
     fn one_printed_rate_is_not_the_quotient_of_the_printed_means() {
