@@ -1,8 +1,8 @@
 //! Synchronizes the accounts in the configuration with the clearinghouse.
 //!
-//! The file takes precedence. Its accounts are registered, or updated to match it. Other accounts stay unchanged,
-//! because clients may have registered them. To remove an account, delete it from the file and then remove it over
-//! HTTP.
+//! The configuration file takes precedence. The accounts in the file are registered, or updated to match the file.
+//! Other accounts stay unchanged, because clients may have registered them. To remove an account, delete it from the
+//! file and then remove it over HTTP.
 
 use std::collections::BTreeSet;
 

@@ -281,7 +281,8 @@ impl Open {
         if !idle.is_empty() {
             return idle;
         }
-        // Count only unproven connections, because proven ones must not cause others of their network to be ended.
+        // Count only unproven connections. Otherwise, the proven connections of a network could cause the network's
+        // unproven ones to be ended.
         let mut unproven: HashMap<u64, usize> = HashMap::new();
         for network in of_class().filter_map(|state| state.network) {
             *unproven.entry(network).or_default() += 1;

@@ -71,9 +71,9 @@ const STRANGERS_BODIES_BYTES_MAX: usize = 32 << 20;
 /// The paths that a listener serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Paths {
-    /// Those of the API.
+    /// The paths of the API.
     Api,
-    /// Those of the dashboard.
+    /// The paths of the dashboard.
     Dashboard,
     /// Both.
     All,

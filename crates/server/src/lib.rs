@@ -19,12 +19,12 @@
 //! | `admin_token`, `certificate` | the credentials of the administrator and of the server |
 //! | `dcc`, `fuzzy`, `http`, `pyzor`, `razor` | the protocols: decoding of requests, and replies |
 //! | `federation`, `node_key` | the exchange with other servers, and this server's identity key |
-//! | `accounts`, `policy` | the accounts and the trust policy in the file |
+//! | `accounts`, `policy` | the accounts and the trust policy in the configuration |
 //! | `last_claims` | the time of each account's last claim |
 //! | `sites` | milters and other programs of mail sites that made requests |
 //! | `health`, `watch`, `refusal_counts` | the table of conditions, and the code that updates it |
 //! | `clock`, `ticker` | the time, guarded against jumps, and the ticks that age the books |
-//! | `learning` | what checks learn about good mail |
+//! | `learning` | automatic learning of good mail from checks |
 //! | `server`, `signals`, `descriptor_limit` | start, reload and stop |
 //! | `fuzzy_keys` | the keys of rspamd's protocol |
 //! | `fatal` | ends the process after a fatal error |

@@ -130,7 +130,7 @@ pub(crate) struct ProtocolMetrics {
     /// Time from receiving a request to its reply, one observation per request. For claims, it includes the write to
     /// disk.
     seconds: Histogram,
-    /// The part of `seconds` that clients spent waiting for news on purpose.
+    /// The observations in `seconds` of requests that waited for news on purpose.
     waits: Histogram,
 }
 

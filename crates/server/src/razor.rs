@@ -6,7 +6,7 @@
 //! | verdict | reply to a check |
 //! |---|---|
 //! | spam | `p=1` with the confidence |
-//! | suspected | `p=1` with a confidence below the recommended one; marked as contested if it has been revoked |
+//! | suspected | `p=1` with a confidence below the recommended one; marked as contested if the signature has been revoked |
 //! | any other | `p=0` |
 //!
 //! A report begins with the e4 signature. If this signature is listed in the current generation, the report is counted.

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use nix::sys::statvfs::statvfs;
 
-/// Maximum number of files that are counted. A data directory has a few dozen, and one for each exchanged log.
+/// Maximum number of files that are counted. A data directory has a few dozen files, and one file for each exchanged
+/// log.
 const FILES_MAX: usize = 10_000;
 
-/// Depth of folders to which the files of a data directory are counted.
+/// Maximum depth of the subfolders of a data directory whose files are counted.
 const DEPTH_MAX: usize = 4;
 
 /// Memory and disk space. Unreadable values are missing.

@@ -9,7 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use bruit_engine::time::Time;
 use bruit_protocols::http::{Site, SiteProgram, SiteState, Sites};
 
-/// Maximum number of programs. Another one replaces the one that was seen longest ago.
+/// Maximum number of programs. When the list is full, a new program replaces the one that was seen longest ago.
+/// Programs without a token are replaced first.
 pub(crate) const SITES_MAX: usize = 256;
 
 /// Maximum length of a version.
@@ -78,7 +79,7 @@ impl Table {
     /// Adds a row, and returns its place.
     fn add(&mut self, row: Row) -> usize {
         if self.rows.len() >= SITES_MAX
-            // Without a token, one machine can have many addresses.
+            // Drop programs without a token first, because one machine can appear under many addresses.
             && let Some((place, _)) =
                 self.rows.iter().enumerate().min_by_key(|(_, row)| (row.name.is_some(), row.last_seen))
         {

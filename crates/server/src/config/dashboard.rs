@@ -12,7 +12,7 @@ use super::{ConfigError, invalid};
 pub struct DashboardSettings {
     /// True if the dashboard is served.
     pub enabled: bool,
-    /// Addresses of its own. If there are none, the listeners of HTTP serve it.
+    /// The listen addresses of the dashboard alone. If there are none, the HTTP listeners serve the dashboard.
     pub listen: Vec<SocketAddr>,
 }
 

@@ -20,7 +20,7 @@ const KEPT_MAX: usize = 3;
 pub(super) struct MessageTotals {
     totals: [Totals; ITEMS_MAX],
     length: usize,
-    /// The fingerprints of the kept checksums, and their positions.
+    /// The fingerprints of the kept checksums. `places` has the position of each of them in `totals`.
     fingerprints: [Fingerprint; KEPT_MAX],
     places: [usize; KEPT_MAX],
     kept: usize,

@@ -1,8 +1,8 @@
 //! Carries out what the exporter decides, and shows its failures in the health table.
 //!
-//! If a server has peers, a broker or a folder to publish in, it queues all segments, and refuses reports when the
-//! queue is full. Any other server has no readers. It drops the queue, and starts a new incarnation once the folder of
-//! the logs can be written.
+//! While the folder of the logs cannot be written, a server with peers, a broker or a folder to publish in queues all
+//! segments, and refuses reports when the queue is full. Any other server drops the queue, because no other server
+//! waits for its segments, and starts a new incarnation once the folder can be written.
 
 use bruit_engine::exchange::Relation;
 use bruit_federation::coordinator::Moment;
@@ -20,7 +20,7 @@ use crate::service::Service;
 pub(super) struct ExportTask {
     exporter: Exporter,
     is_cluster: bool,
-    /// True if there are peers, a broker, or a folder to publish in.
+    /// True if the configuration at the start has peers, a broker, or a folder to publish in.
     is_wanted: bool,
 }
 
@@ -28,8 +28,8 @@ impl ExportTask {
     /// Starts the exporter, without publishing anything.
     ///
     /// # Errors
-    /// Returns the reason why the exporter cannot start, if the logs have readers. If they have none, the server runs
-    /// without the exporter, and each later step retries.
+    /// If `is_wanted` is true, returns the reason why the exporter cannot start. Otherwise, the server runs without the
+    /// exporter, and each later step retries.
     pub(super) fn start(service: &Service, shelf: &Shelf, is_cluster: bool, is_wanted: bool) -> Result<Self, String> {
         let mut task = Self { exporter: Exporter::default(), is_cluster, is_wanted };
         task.carry_out(service, shelf, true);
@@ -75,7 +75,7 @@ impl ExportTask {
         }
     }
 
-    /// Returns true if the logs have readers. A peer may have been added since the start.
+    /// Returns true if other servers read the logs. A peer may have been added since the start.
     fn is_wanted(&self, service: &Service) -> bool {
         self.is_wanted || !service.settings().peers.is_empty()
     }
@@ -86,7 +86,7 @@ impl ExportTask {
             service.store.check(|engine| (engine.exchange().has_room(), engine.exchange().pending_bytes()));
         let consequence = match self.is_wanted(service) {
             true => "other servers receive no updates, and reports are refused once 4 MiB are queued",
-            false => "reports are kept, but replicas will miss those accepted in the meantime",
+            false => "reports are kept, but replicas will miss the reports accepted while this lasts",
         };
         let fails = self.exporter.log_error().map(|error| {
             format!(

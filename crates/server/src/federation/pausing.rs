@@ -1,7 +1,8 @@
-//! Peers whose links an operator has paused. Nothing is asked of them until they are resumed or the server restarts.
+//! Peers whose links an operator has paused. The server sends them no requests until they are resumed or the server
+//! restarts.
 //!
-//! The link itself knows nothing of this: its source simply does not answer while the peer is paused. So no request is
-//! lost halfway, and the link continues where it was.
+//! The link does not know about the pause: its source does not answer while the peer is paused. So no request is lost
+//! halfway, and after the pause the link continues where it was.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,7 +25,7 @@ impl Default for Paused {
 }
 
 impl Paused {
-    /// Pauses or resumes a peer. Returns true if that changes something.
+    /// Pauses or resumes a peer. Returns true if anything changed.
     pub(crate) fn set(&self, key: [u8; 32], is_paused: bool) -> bool {
         self.0.send_if_modified(|paused| if is_paused { paused.insert(key) } else { paused.remove(&key) })
     }
@@ -48,7 +49,8 @@ pub(super) struct PausableSource<S> {
 }
 
 impl<S> PausableSource<S> {
-    /// Waits until the peer is paused or not. Never returns if the server stops before.
+    /// Waits until the peer is paused, or until it is not paused if `is_paused` is false. Never returns if the server
+    /// stops first.
     async fn until(&self, is_paused: bool) {
         let mut paused = self.paused.clone();
         let reached = paused.wait_for(|paused| paused.contains(&self.key) == is_paused).await.is_ok();

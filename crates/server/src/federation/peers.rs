@@ -69,7 +69,7 @@ impl Watch {
         // Nothing is expected of a forgotten or paused server.
         let state = if forgotten.is_some() || is_paused { PeerState::NotAsked } else { view.state };
         if is_paused {
-            // Nothing is missing from it, and the pause does not count as time without progress.
+            // Segments of a paused peer do not count as missing, and the pause does not count as time without progress.
             status.lag_segments = 0;
         }
         let watched = self.watch(&status, &state, local);
@@ -199,8 +199,8 @@ fn unreachable(looked: &PeerReport) -> Option<String> {
     ))
 }
 
-/// Returns the cause in a reason of [`PeerState::Unreachable`], whose beginning repeats the state. An error of the
-/// operating system ends with its number, which says no more than its text.
+/// Returns the cause in the reason of a [`PeerState::Unreachable`]. Removes the beginning of the reason, which repeats
+/// the state, and the number at the end of an error of the operating system, which repeats the text.
 fn cause(reason: &str) -> &str {
     let cause = reason.strip_prefix("failed to reach the other server: ").unwrap_or(reason);
     cause.split_once(" (os error").map_or(cause, |(text, _)| text).trim_end_matches('.')

@@ -99,7 +99,7 @@ impl Run {
         let counters = read(&service.metrics);
         let sample = counters.since(&self.last, self.gauges);
         self.last = counters;
-        // Also write while time stands still, as after a clock that went back.
+        // Also write while time stands still, for example after the clock was set back.
         if service.history.lock().add(service.now(), &sample) || self.readings.is_multiple_of(WRITE_EVERY) {
             self.write(service);
         }

@@ -57,7 +57,7 @@ impl Span {
         (time / self.slot_seconds()) as usize % self.slots()
     }
 
-    /// Returns the span with shorter slots.
+    /// Returns the span with the next shorter slots.
     const fn finer(self) -> Option<Self> {
         match self {
             Self::Day => None,
@@ -136,7 +136,7 @@ pub(crate) const fn counter(protocol: Interface, answered: Disposition) -> usize
 #[derive(Debug)]
 pub(crate) struct History {
     series: [Vec<Option<Box<Slot>>>; 3],
-    /// Slots that changed since they were taken for writing.
+    /// The slots that changed since the last call of [`take_changed`](Self::take_changed).
     changed: Vec<(Span, usize)>,
 }
 
@@ -194,7 +194,7 @@ impl History {
         self.changed = places.filter(|(span, place)| self.get(*span, *place).is_some()).collect();
     }
 
-    /// Returns the slots that changed, each once.
+    /// Returns each slot that changed since the last call, once.
     pub(super) fn take_changed(&mut self) -> Vec<(Span, usize)> {
         std::mem::take(&mut self.changed)
     }
@@ -217,8 +217,8 @@ impl History {
         slots.get_mut(place)
     }
 
-    /// Computes longer slots again that are missing or lack what their shorter slots contain. This happens if the
-    /// process was killed between two writes, or if a slot in the file was damaged.
+    /// Recomputes the longer slots that are missing, or that count fewer requests than the shorter slots of the same
+    /// period. There are such slots if the process was killed between two writes, or if a slot in the file was damaged.
     pub(super) fn complete(&mut self) {
         for span in [Span::Month, Span::Years] {
             let Some(finer) = span.finer() else { continue };

@@ -212,8 +212,8 @@ async fn list_sites(State(http): State<Http>, caller: Caller) -> Answer<Sites> {
     Ok(Reply(Disposition::Other, http.service.sites.list()))
 }
 
-/// Creates a link that signs in to the dashboard once. It has the rights of the caller's token; users of the Unix socket
-/// who may administer get those of the administrator's token.
+/// Creates a link that signs in to the dashboard once. The session has the rights of the caller's token. If the caller
+/// has no token but may administer over the Unix socket, the session has the rights of the administrator's token.
 async fn create_link(State(http): State<Http>, caller: Caller, headers: HeaderMap) -> Answer<SignInLink> {
     caller.require(Right::Administer)?;
     let service = &http.service;

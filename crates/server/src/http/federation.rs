@@ -71,20 +71,20 @@ pub(super) async fn peers(State(http): State<Http>, caller: Caller) -> Result<Re
     Ok(Reply(Disposition::Other, Peers { key: federation.key(), peers: federation.peers() }))
 }
 
-/// Pauses the link to a peer, or resumes it. Returns true if that changes something.
+/// Pauses the link to a peer, or resumes it. Returns true if anything changed.
 pub(super) fn pausing(service: &Service, peer: &str, is_paused: bool) -> Result<bool, Fault> {
     let settings = service.settings();
     let known = settings.peers.iter().find(|known| known.name == peer);
     let known = known.ok_or_else(|| Fault::malformed("no such peer: expected a name in [[peers]]"))?;
-    // A pause can end after the URL was removed, because the link runs until a restart.
+    // Allow resuming a peer whose URL was removed, because its link runs until a restart.
     if is_paused && known.url.is_none() {
-        return Err(Fault::conflict("this server does not ask that peer: only peers with a URL can be paused"));
+        return Err(Fault::conflict("that peer has no URL: this server does not query it, so it cannot be paused"));
     }
     Ok(service.federation.paused.set(*known.key.as_bytes(), is_paused))
 }
 
-/// Returns the event that forgets a server, or accepts it again; `None` if that changes nothing. `peer` is a name in the
-/// configuration or a public key, because a server may be removed from the configuration first.
+/// Returns the event that forgets a server or accepts it again, or `None` if the event would change nothing. `peer` is
+/// a name in the configuration or a public key, because the server may already be removed from the configuration.
 pub(super) fn forgetting(service: &Service, peer: &str, is_forgotten: bool) -> Result<Option<Event>, Fault> {
     let settings = service.settings();
     let named = settings.peers.iter().find(|known| known.name == peer).map(|known| known.key);

@@ -85,7 +85,7 @@ fn journal(service: &Service) -> Vec<Family> {
     ]
 }
 
-/// Returns the age in seconds, or 0 if the clock was set back in the meantime.
+/// Returns the age in seconds, or 0 if the clock has been set back since then.
 fn age_seconds(written: SystemTime, now: SystemTime) -> f64 {
     now.duration_since(written).unwrap_or_default().as_secs_f64()
 }
@@ -145,7 +145,7 @@ fn sites(list: &Sites, now: Time) -> [Family; 3] {
     let is_active = |site: &&Site| now.0.saturating_sub(site.last_seen) < SILENT_SECONDS;
     let label = |program: SiteProgram| Labels::one("program", program.name());
     let active = SiteProgram::ALL.map(|program| (label(program), of(program).filter(is_active).count() as f64));
-    // The programs choose these numbers: their sum may not overflow.
+    // Add the numbers as `f64`: the programs choose them, and a sum of integers could overflow.
     let claims = |program| of(program).filter_map(|site| site.spooled).map(|count| count as f64).sum();
     let spooled = SiteProgram::ALL.map(|program| (label(program), claims(program)));
     [

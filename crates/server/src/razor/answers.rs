@@ -158,8 +158,8 @@ impl Responder {
         });
     }
 
-    /// Counts the reports of signatures that are listed in the current generation, and requests the mails for the
-    /// others.
+    /// Counts the reports of signatures that are listed in the current generation, and requests the mails with the
+    /// other signatures.
     async fn report(&self, signatures: &[Signature], user: Option<&[u8]>) -> Vec<Reply> {
         let by = match self.claimant(user, Claim::Report, signatures.len()) {
             Ok(reporter) => By { now: self.service.now(), reporter },

@@ -166,7 +166,7 @@ impl<P: Datagrams> Worker<P> {
         }
         round.checks = checks;
         round.accounts = accounts;
-        // The answer to a change may lock the engine.
+        // Answer copies of changes only now that the engine is unlocked: the answer may lock it.
         for (at, Repeat { waiting, outcomes, described }) in std::mem::take(&mut round.repeats) {
             let Some((peer, packet)) = inbox.datagram(at) else { continue };
             P::answer_change(service, &waiting, Ok(&outcomes), round.outbox.space());
