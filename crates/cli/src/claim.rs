@@ -279,7 +279,7 @@ fn line(claim: Claim, claimed: &Claimed) -> String {
         0 => String::new(),
         ignored => format!(", {ignored} whitelisted"),
     };
-    // The claim was accepted, but some related data was not stored.
+    // The claim was accepted, but other data of the report, such as the text, was not stored.
     let note = claimed.reason.as_ref().map(|reason| format!("; {reason}")).unwrap_or_default();
     format!("{verb}: {} accepted, {effect}{ignored}{note}", counted(claimed.accepted.into(), "signature"))
 }

@@ -32,8 +32,8 @@ enum DashboardVerb {
 }
 
 const LINK_HELP: &str = "\
-Anyone who opens the link within 15 minutes can administer the server. It works once, on the server's own machine; from \
-elsewhere, open a tunnel first: ssh -L 8625:127.0.0.1:8625 SERVER.
+Anyone who opens the link within 15 minutes can administer the server. The link works once, and only on the server's \
+own machine; from elsewhere, open a tunnel first: ssh -L 8625:127.0.0.1:8625 SERVER.
 
 Examples:
   bruit dashboard link
@@ -41,7 +41,7 @@ Examples:
 
 #[derive(Debug, clap::Args)]
 struct LinkArgs {
-    /// Ask over this Unix socket instead, where the server identifies the user: its own user and root need no token
+    /// Connect over this Unix socket, where root and the user that runs the server need no token
     #[arg(long, value_name = "PATH", conflicts_with = "token_file")]
     socket: Option<PathBuf>,
 

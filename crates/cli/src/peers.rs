@@ -35,13 +35,13 @@ pub(crate) struct PeersArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum PeersVerb {
-    /// Remove everything that a server listed, revoked and counted, here and on all nodes
+    /// Remove everything that a server listed, revoked and counted, here and on all nodes of the cluster
     #[command(after_help = FORGET_HELP)]
     Forget(NamedArgs),
-    /// Ask a peer for nothing until 'bruit peers resume' or a restart
+    /// Stop requesting data from a peer until 'bruit peers resume' or a restart
     #[command(after_help = PAUSE_HELP)]
     Pause(NamedArgs),
-    /// Ask a paused peer again
+    /// Request data from a paused peer again
     #[command(after_help = "Example:\n  bruit peers resume node-3")]
     Resume(NamedArgs),
     /// Accept the data of a forgotten server again
@@ -52,15 +52,15 @@ enum PeersVerb {
 const FORGET_HELP: &str = "\
 Use this command after a break-in on that server. It returns once the decision is on disk. Then the books are rebuilt \
 from the logs of all other servers. 'bruit peers' shows 'forgetting' until the rebuild is done, and 'forgotten' \
-afterwards. All nodes of the cluster that this server exchanges data with do the same. The forgotten server's data is \
+afterwards. The other nodes of the cluster learn of the decision and do the same. The forgotten server's data is \
 refused, even if other servers pass it on, until 'bruit peers restore'.
 
 Example:
   bruit peers forget node-3";
 
 const PAUSE_HELP: &str = "\
-What was learned from the peer stays. The peer can still ask this server, and in a cluster other nodes pass its data on. \
-Only peers with a url in the configuration can be paused.
+Data received from the peer is kept. The peer can still request data from this server, and in a cluster other nodes \
+pass its data on. Only peers with a url in the configuration can be paused.
 
 Example:
   bruit peers pause node-3";

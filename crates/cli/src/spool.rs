@@ -217,10 +217,11 @@ fn run_send(arguments: &SendArgs, output: &mut impl Write) -> Result<ExitCode, F
     })
 }
 
-/// Tells the server how many reports wait now. Its operator sees the program and this number until the next run.
+/// Tells the server how many reports wait now. The server's operator sees this program and the number until the next
+/// run.
 fn announce(client: Client, waiting: usize) {
     let state = SiteState { spooled: Some(waiting as u64), ..SiteState::of(SiteProgram::Spool) };
-    // Nothing else depends on it.
+    // Ignore errors: nothing else depends on this request.
     let _ = client.with_site(state).with_timeout(ANNOUNCE_TIMEOUT).announce();
 }
 

@@ -58,8 +58,8 @@ fn print(stats: &Stats, output: &mut impl Write) -> io::Result<()> {
     print_store(&stats.store, &stats.recovery, output)
 }
 
-/// Prints a condition: `severe: book_full (listed signatures) since 2024-10-09 17:05:00: …`.
-/// Prints a condition of a server's health on one line.
+/// Prints a condition of a server's health on one line, such as
+/// `severe: book_full (listed signatures) since 2024-10-09 17:05:00: …`.
 pub(crate) fn print_condition(condition: &Condition, output: &mut impl Write) -> io::Result<()> {
     let [severity, state, subject, text] =
         [&condition.severity, &condition.state, &condition.subject, &condition.text].map(|text| printable(text));

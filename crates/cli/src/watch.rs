@@ -273,7 +273,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Scans the Maildirs that changed. Sends the spool if any had changed, or if the time for sending has come.
+    /// Scans the Maildirs that changed. Sends the spool if there were any, or if the time for sending has come.
     fn work(&self, plan: &mut SyncPlan) {
         let is_new = !plan.changed.is_empty();
         let failed = self.sync(&std::mem::take(&mut plan.changed));
@@ -321,7 +321,7 @@ impl<'a> Watcher<'a> {
         let client = self.described_client();
         let sent = self.spool.send(Destinations { server: &client, rspamd: self.rspamd.as_ref() }, SEND_LIMITS);
         let error = sent.as_ref().ok().and_then(|sent| sent.error.as_ref());
-        // The operator of the server sees the program and the number of waiting claims by its last request.
+        // The server's operator sees this program with the number of waiting claims in its last request.
         if !error.is_some_and(is_down)
             && let Err(error) = self.described_client().with_timeout(ANNOUNCE_TIMEOUT).announce()
         {

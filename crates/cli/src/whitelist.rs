@@ -15,7 +15,7 @@ use bruit_console::quantity::grouped;
 use bruit_console::terminal::printable;
 
 const AFTER_HELP: &str = "\
-A sender is an address (alice@example.org), a domain (example.org) or all domains below one (.example.org). A \
+A sender is an address (alice@example.org), a domain (example.org) or all its subdomains (.example.org). A \
 mailing list is the identifier in the List-Id field (announce.example.org); .example.org means all lists below \
 that domain. Mail from a whitelisted sender is never spam; mail from a whitelisted mailing list is never bulk and \
 is not counted. Addresses can be forged, so checks should name senders that your mail system has verified. Write \
@@ -58,7 +58,7 @@ enum WhitelistVerb {
 
 #[derive(Debug, clap::Args)]
 struct ChangeArgs {
-    /// Sender: an address, a domain, or all domains below one
+    /// Sender: an address, a domain, or all subdomains of a domain
     #[arg(
         long,
         value_name = "PATTERN",

@@ -86,7 +86,8 @@ fn write(message: &[u8], value: &str, output: &mut impl Write) -> io::Result<()>
 }
 
 /// Writes a message without its existing X-Bruit fields. The header extends to the first empty line, as it does for the
-/// most tolerant mail readers. If we stopped earlier, such a reader could find a forged field below.
+/// most tolerant mail readers. If we stopped earlier, such a reader could find a forged field in the
+/// rest of the header.
 fn write_without_field(message: &[u8], output: &mut impl Write) -> io::Result<()> {
     let mut rest = message;
     let mut is_dropped = false;

@@ -106,7 +106,7 @@ impl Events {
         Ok(false)
     }
 
-    /// Waits for the next event. Starts to watch Junk folders that were created in the meantime.
+    /// Waits for the next event. If it reports new Junk folders, starts to watch them.
     pub(super) fn next(&mut self, patience: Duration, maildirs: &[Maildir], names: &Names) -> Result<Event> {
         match self.messages.recv_timeout(patience) {
             Err(RecvTimeoutError::Timeout) => Ok(Event::Quiet),

@@ -75,7 +75,7 @@ pub(super) struct Record {
 pub(super) struct StateFile(PathBuf);
 
 impl Record {
-    /// Returns true if the two records can be of the same message. Unknown contents agree with any contents.
+    /// Returns true if both records may describe the same message. Unknown contents agree with any contents.
     pub(super) fn agrees(&self, other: &Self) -> bool {
         (self.bytes == 0 || self.bytes == other.bytes) && (self.exact.is_none() || self.exact == other.exact)
     }
