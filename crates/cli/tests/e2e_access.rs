@@ -81,7 +81,7 @@ fn assert_closed_without_token(server: &Server, base: &str, more: &[&str]) {
         let allowed = ask(base, path, &[more, &["-H", &authorization]].concat());
         assert!([200, 204].contains(&allowed), "{base}{path} with the token: {allowed}");
     }
-    // No more audit lines are expected: their number per minute is limited.
+    // Expect no audit lines for these requests, because the number of such lines per minute is limited.
     for path in CHANGES {
         assert_eq!(ask(base, path, more), 403, "{base}{path}: {}", server.said());
         let allowed = ask(base, path, &[more, &["-H", &authorization]].concat());
@@ -168,7 +168,7 @@ fn another_user_of_the_machine_administers_nothing() {
     assert!(answer.complaints.contains("an administrator's token"), "{answer:?}");
     assert!(
         administer(&server, &["stats"]).contains("listed signatures"),
-        "whoever can read the token may administer the server"
+        "anyone who can read the token may administer the server"
     );
 }
 

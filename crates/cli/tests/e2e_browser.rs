@@ -16,7 +16,8 @@ const VIEWS: [&str; 8] = ["/", "/explain", "/books", "/reporters", "/whitelist",
 /// The time within which numbers follow traffic.
 const LIVE: Duration = Duration::from_secs(2);
 
-/// Number of attempts to see numbers in time. One is enough, because this machine may be busy with other tests.
+/// Number of attempts to see numbers in time. One successful attempt is enough, because this machine may be busy with
+/// other tests.
 const TRIES: u64 = 10;
 
 /// A name that runs a script where names are not escaped.
@@ -223,7 +224,7 @@ fn sign_in(browser: &Browser, server: &Server, token: &str) {
     browser.until_text("Requests by protocol");
 }
 
-/// Sends a check, which is the `count`th that finds spam, and returns the time until the page shows it.
+/// Sends a check that finds spam, and returns the time until the page shows `count` such checks.
 fn delay(browser: &Browser, home: &PyzorHome<'_>, message: &[u8], count: u64) -> Duration {
     home.check(message, true);
     let sent = Instant::now();
@@ -231,8 +232,8 @@ fn delay(browser: &Browser, home: &PyzorHome<'_>, message: &[u8], count: u64) ->
     sent.elapsed()
 }
 
-/// Sends checks with all verdicts during some minutes. The server's clock goes to the next minute when it has recorded
-/// the last one.
+/// Sends checks with all verdicts in each of several minutes. Sets the server's clock to the next minute once the
+/// server has recorded all checks of the current one.
 fn minutes(server: &Server, clock: &FakeClock) {
     const CHECKS: [usize; 6] = [3, 5, 2, 6, 4, 5];
     let [spam, ham, bulk, other] = [SPAM, "razor/multipart.eml", "razor/base64.eml", "razor/html.eml"]

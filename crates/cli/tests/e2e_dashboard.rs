@@ -273,7 +273,7 @@ fn text_from_outside_is_never_markup() {
     assert_eq!(added.status, 303, "{}", added.text);
     let group = [("action", "save"), ("protocol", "razor"), ("name", name), ("group", MARKUP), ("standing", "own")];
     let grouped = visitor.change("/reporters", &group);
-    // A program of a mail site chooses its User-Agent, and has the name of its token.
+    // A program of a mail site chooses its User-Agent. The list also shows the name of its token.
     let mut program = Visitor::new(&server);
     program.fields.push(("authorization", "Bearer a-token-with-a-name".to_owned()));
     program.fields.push(("bruit-site", "milter; spooled=1".to_owned()));

@@ -1,5 +1,5 @@
-//! Three nodes exchange data over HTTPS. Although nodes are killed in the meantime, every acknowledged report is
-//! counted exactly once on every node.
+//! Three nodes exchange data over HTTPS while nodes are killed and restarted. Every acknowledged report must be counted
+//! exactly once on every node.
 
 mod agreement;
 mod common;

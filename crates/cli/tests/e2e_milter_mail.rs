@@ -67,7 +67,7 @@ fn expect_agreement(client: Option<&str>, messages: &[(String, Vec<u8>)]) {
     let client = client.unwrap_or("this machine");
     expect_plain_to_agree(&format!("client {client}, file"), &found.from_file, messages);
     expect_plain_to_agree(&format!("client {client}, delivered message"), &found.from_delivered, messages);
-    // Postfix adds fields on delivery, and nothing else signs the header.
+    // Postfix adds fields on delivery. Only the signatures of Razor can cover the header.
     assert!(found.from_delivered.keys().all(|scheme| scheme.starts_with("razor_")), "{:?}", found.from_delivered);
 }
 

@@ -89,7 +89,7 @@ fn sendmail_gets_the_answers_that_it_expects() {
     assert_eq!(without, [removed, insert(value), Answer::Accept]);
 }
 
-/// The threshold of one recipient once applied to all mail, in place of the server's threshold.
+/// Regression test: the threshold set for one recipient replaced the server's threshold for all mail.
 #[test]
 fn a_recipients_threshold_for_bulk_mail_concerns_nobody_else() {
     let folder = Folder::new();

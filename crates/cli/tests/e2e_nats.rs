@@ -1,5 +1,5 @@
-//! Three nodes exchange data over three brokers. Although nodes and brokers are killed in the meantime, every
-//! acknowledged report is counted once on every node.
+//! Three nodes exchange data over three brokers while nodes and brokers are killed and restarted. Every acknowledged
+//! report must be counted once on every node.
 
 mod agreement;
 #[path = "../../federation/tests/brokers/mod.rs"]
@@ -10,8 +10,8 @@ use agreement::{Load, NODES, endure, found, kill};
 use brokers::Brokers;
 use common::{Folder, Server};
 
-/// Faults to inject while reports arrive. One of them stops all brokers at once; the nodes must still accept reports
-/// then.
+/// Faults to inject while reports arrive. One of the faults stops all brokers at once. Even then, the nodes must
+/// accept reports.
 const BLOWS: [Blow; 7] =
     [Blow::Node(0), Blow::Broker(0), Blow::Node(1), Blow::Broker(1), Blow::Node(2), Blow::AllBrokers, Blow::Node(0)];
 

@@ -228,7 +228,7 @@ fn speech(random: &mut ChaCha8Rng) -> Vec<u8> {
     }
 }
 
-/// Holds connections that are silent or send a byte now and then. Replaces the oldest ones.
+/// Holds connections that are silent or occasionally send a byte. Replaces the oldest connections with new ones.
 fn hold_connections(server: SocketAddr, seed: u64, is_over: &AtomicBool) {
     let random = &mut ChaCha8Rng::seed_from_u64(seed);
     let mut held = VecDeque::new();

@@ -184,7 +184,7 @@ fn damaged_reports_are_named_and_never_sent() {
     assert_eq!(counts(&server.url(), &message(1)).0 + counts(&server.url(), &message(2)).0, 1);
 }
 
-/// A file that belonged to another user once kept all later reports from being sent.
+/// Regression test: a file that belonged to another user prevented all later reports from being sent.
 #[test]
 fn a_file_that_cannot_be_read_does_not_block_the_others() {
     let folder = Folder::new();
@@ -230,7 +230,7 @@ fn a_file_that_cannot_be_read_does_not_block_the_others() {
     }
 }
 
-/// The list of mail sites once showed the number from before the reports were sent, until the next run. A spool in which
+/// Regression test: after a run, the list of mail sites showed how many reports had waited before it. A spool in which
 /// only messages for rspamd waited was never listed.
 #[test]
 fn the_list_of_mail_sites_shows_how_many_reports_wait_after_sending() {

@@ -1,7 +1,7 @@
 //! A site's data and configuration survive an upgrade from every earlier release.
 //!
-//! `testdata/releases/VERSION` contains what a site had on disk when it was killed while it ran that version. Before a
-//! release, add its own folder, and never change the folders of earlier ones:
+//! `testdata/releases/VERSION` contains the files of a site that ran this version and was killed. Before a release, add
+//! a folder for it, and never change the folders of earlier releases:
 //!
 //! `cargo nextest run -p bruit --test e2e_upgrade --run-ignored only make_the_sample`
 
@@ -94,7 +94,7 @@ const REVOKED: &str = "razor/base64.eml";
 const COUNTED: ([u8; 16], [u32; 2]) = ([7; 16], [50, 30]);
 /// Digests reported before the last snapshot, and after it.
 const DIGESTS: [[u8; 64]; 2] = [[8; 64], [9; 64]];
-/// Accounts that were added before the last snapshot, and after it. Those of the configuration come on top.
+/// Accounts that were added before the last snapshot, and after it, in addition to those in the configuration.
 const ACCOUNTS: [&str; 2] = ["ann@example.org", "zoe@example.org"];
 /// Entries of the whitelist, with their options, that were added before the last snapshot, and after it.
 const WHITELIST: [(&str, &str); 2] = [("--sender", "newsletter@example.org"), ("--list", "announce.example.org")];
@@ -135,7 +135,7 @@ fn the_configuration_of_every_release_is_valid_as_it_is() {
 #[ignore = "adds the sample of a release"]
 fn make_the_sample() {
     let release = testdata("releases").join(env!("CARGO_PKG_VERSION"));
-    assert!(!release.exists(), "the folder of a release is never made again");
+    assert!(!release.exists(), "the folder of a release must not be replaced");
     let folder = Folder::new();
     let mut server = Server::start_configured(&folder, &on_free_ports(CONFIGURATION, &folder));
     fill(&server, 0);
@@ -181,7 +181,7 @@ fn on_free_ports(configuration: &str, folder: &Folder) -> String {
     })
 }
 
-/// Adds what is before the last snapshot (`part` 0), or after it (1).
+/// Adds the data of the sample from before the last snapshot (`part` 0), or from after it (`part` 1).
 fn fill(server: &Server, part: usize) {
     let (option, entry) = WHITELIST[part];
     ask(server, "report", &read(REPORTED[part]), 0);
@@ -194,7 +194,7 @@ fn fill(server: &Server, part: usize) {
     administer(server, &["accounts", "add", "razor", ACCOUNTS[part], "--standing", "pinned", "--secret-file", secret]);
 }
 
-/// Asserts that a server has everything that is in a sample.
+/// Asserts that a server has all data of a sample.
 fn assert_complete(server: &Server) {
     for message in REPORTED {
         ask(server, "check", &read(message), 0);
@@ -215,7 +215,8 @@ fn assert_complete(server: &Server) {
     assert!(reports_in_history(server) > 0);
 }
 
-/// Asserts that the sample's good mail is still known: spam that copies its text makes no other copy spam.
+/// Asserts that the sample's good mail is still known: after a report of spam that copies its text, another message
+/// with this text is not spam.
 fn assert_template_is_good(server: &Server) {
     let phish = letter("tickets to the opera and a new kettle") + "Confirm your password within twelve hours.\n";
     ask(server, "report", phish.as_bytes(), 0);

@@ -155,7 +155,7 @@ fn moves_in_a_dovecot_without_sieve_are_reported_and_revoked() {
     assert!(watch.stop().success());
 }
 
-/// A Junk folder that existed for a moment without its subfolders was never watched.
+/// Regression test: a Junk folder that existed for a moment without its subfolders was never watched.
 #[test]
 fn a_junk_folder_that_is_created_slowly_is_watched() {
     let folder = Folder::new();
@@ -174,8 +174,8 @@ fn a_junk_folder_that_is_created_slowly_is_watched() {
     watch.wait_for_counts(&server, &message(1), (1, 1));
 }
 
-/// The list of mail sites once showed the claim of a move as waiting until the spool was sent again. A watcher was not
-/// listed while messages for rspamd waited, which it leaves to another program.
+/// Regression test: after a claim was sent, the list of mail sites showed it as waiting until the next time the spool
+/// was sent. A watcher was not listed while the spool contained messages for rspamd, which another program sends.
 #[test]
 fn the_list_of_mail_sites_shows_how_many_claims_of_a_watcher_wait() {
     let folder = Folder::new();
@@ -220,7 +220,7 @@ fn one_comparison_is_enough_for_cron() {
     assert_eq!(counts(&server, &message(1)), (1, 0));
 }
 
-/// More claims than are sent at a time, as after a long time without the server.
+/// The spool has more claims than one attempt sends, for example because the server was down for a long time.
 #[test]
 fn one_comparison_sends_all_claims_or_fails() {
     let folder = Folder::new();

@@ -29,7 +29,7 @@ const STRANGER: [u8; 32] = [4; 32];
 /// Time limit for expected events.
 const WAIT: Duration = Duration::from_secs(20);
 
-/// A shelf in memory, whose heads are a word for each kind of reader.
+/// A shelf in memory. In place of heads, it has a word and a version for each kind of reader.
 struct TestShelf {
     shelf: Arc<Shelf>,
     version: Mutex<u64>,

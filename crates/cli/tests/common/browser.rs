@@ -90,7 +90,7 @@ impl Browser {
         self.post("execute/sync", &json!({"script": script, "args": []}))
     }
 
-    /// Returns the text of the first element that a CSS selector finds, or nothing.
+    /// Returns the text of the first element that a CSS selector finds, or the empty string.
     pub(crate) fn text(&self, selector: &str) -> String {
         let script = format!("return (document.querySelector({selector:?}) || {{textContent: ''}}).textContent");
         self.run(&script).as_str().unwrap_or_default().to_owned()
@@ -122,7 +122,7 @@ impl Browser {
         found.as_object().unwrap().values().next().unwrap().as_str().unwrap().to_owned()
     }
 
-    /// Makes a frame of the page the place of further commands.
+    /// Sends all later commands to a frame of the page.
     pub(crate) fn enter_frame(&self, selector: &str) {
         // The name of element references in the WebDriver protocol.
         let frame = json!({"element-6066-11e4-a52e-4f735466cecf": self.element(selector)});

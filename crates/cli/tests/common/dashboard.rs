@@ -22,7 +22,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Returns a header field, or nothing.
+    /// Returns the value of a header field, or the empty string.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
@@ -134,7 +134,7 @@ fn ask(request: ureq::http::request::Builder, body: &str) -> Response<Body> {
     agent.run(request.body(body.to_owned()).unwrap()).unwrap()
 }
 
-/// Returns what an administrator's program reads from the API.
+/// Requests a path of the API as an administrator, and returns the response.
 pub(crate) fn api(server: &Server, path: &str) -> Value {
     let mut visitor = Visitor::new(server);
     visitor.fields.push(("authorization", format!("Bearer {}", server.token())));
@@ -161,7 +161,8 @@ pub(crate) fn pyzor_checks_on_disk(server: &Server) -> u64 {
     const SLOT_BYTES: usize = 1_024;
     const MINUTES: usize = 1_440;
     const RESULTS: usize = 12;
-    // After the start, three gauges, and the results of Razor and DCC, come those of Pyzor, the verdicts first.
+    // A slot begins with its start and three gauges. The results of Razor, DCC and Pyzor follow, in this order. The
+    // first four results of a protocol are the verdicts.
     const VERDICTS: std::ops::Range<usize> = 4 + 2 * RESULTS..4 + 2 * RESULTS + 4;
     let bytes = fs::read(server.data().join("history.bruit")).unwrap_or_default();
     let minutes = bytes.chunks_exact(SLOT_BYTES).skip(1).take(MINUTES);

@@ -49,8 +49,8 @@ scache unix - - n - 1 scache
 postlog unix-dgram n - n - 1 postlogd
 ";
 
-/// Waits for the end of the test, then stops Postfix. Postfix can hang, because its log daemon blocks when it writes to
-/// its own full socket; then all of its processes are killed.
+/// Waits for the end of the test, then stops Postfix. If Postfix hangs, kills all of its processes. It can hang because
+/// its log daemon blocks when it writes to its own full socket.
 const STOP: &str = "\
 read -r _
 timeout 20 postfix -c \"$0\" stop && exit

@@ -93,9 +93,9 @@ fn by_scheme(subject: &Subject) -> BTreeMap<String, Vec<String>> {
 }
 
 /// Returns true if MTAs pass on a message unchanged: it has a header of fields and a body, every line ends in LF, and
-/// it contains no CR. The signatures of other messages may change on their way: an MTA ends the last line, inserts an
-/// empty line where the header has none, and may change a bare CR; and Razor signs the header of a message without a
-/// body.
+/// it contains no CR. The signatures of other messages may change on their way. An MTA adds a missing LF at the end,
+/// inserts a missing empty line after the header, and may change a bare CR. Fields that it adds matter if the message
+/// has no body, because Razor then signs the header.
 pub(crate) fn is_plain(message: &[u8]) -> bool {
     let Some(end) = message.windows(2).position(|pair| pair == b"\n\n") else { return false };
     let (header, body) = message.split_at(end + 2);

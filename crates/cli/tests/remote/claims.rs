@@ -132,7 +132,7 @@ fn a_failure_of_rspamd_is_told_and_loses_no_claim() {
         assert_eq!(exit_and_text(&report(known.url(), "")).0, 0, "the classifier knows the message");
     }
     assert_eq!(server.requests().len(), 8);
-    // A failed claim takes precedence, and does not keep the message from rspamd.
+    // If the claim fails, rspamd still learns the message, and the exit code is that of the failed claim.
     let learning = learning();
     let output = run(&format!("report --rspamd {}", learning.url()), &nobody, MESSAGE.as_bytes());
     assert_eq!((exit_and_text(&output).0, exit_and_text(&output).1), (2, "learned by rspamd\n"));

@@ -34,6 +34,6 @@ impl Carrier for Https {
         &self.source
     }
 
-    /// The shelf is served as it is.
+    /// Does nothing: the server serves the shelf directly.
     async fn publish(&self, _shelf: &Shelf) {}
 }

@@ -2,7 +2,8 @@
 //! the simulated network.
 //!
 //! An origin with an engine, an exporter and a shelf makes its data available over the transport. A reader with an engine
-//! and a receiver follows it. A new transport is a file that implements [`Carrier`], and a line at the end of this one.
+//! and a receiver follows it. To add a transport, add a file that implements [`Carrier`], and a line at the end of this
+//! file.
 //!
 //! | module | contents |
 //! |---|---|
