@@ -25,7 +25,7 @@ const WAITING: u8 = 1;
 /// Exit code if reports were set aside or dropped.
 const TROUBLE: u8 = 2;
 
-/// Maximum number of files of one kind that are named in error messages.
+/// Maximum number of files with the same problem that are named in error messages.
 const LINES_MAX: usize = 5;
 
 const AFTER_HELP: &str = "\

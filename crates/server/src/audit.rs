@@ -15,7 +15,7 @@ const TARGET: &str = "bruit::audit";
 const REFUSALS_PER_MINUTE: u32 = 10;
 
 /// The rate limits of sources. The last byte of a source's address prefix selects its limit, so a noisy source
-/// suppresses the lines of few other sources.
+/// suppresses the lines of only a few other sources.
 static REFUSALS: [LineLimit; 64] = [const { LineLimit::new(REFUSALS_PER_MINUTE) }; 64];
 
 /// The caller of an administrative request.

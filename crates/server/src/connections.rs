@@ -30,7 +30,7 @@ use crate::sources::Source;
 /// Time for which an unproven connection may be idle when the limit is reached.
 const CROWDED_IDLE: Duration = Duration::from_secs(5);
 
-/// Time for which a busy unproven connection is protected.
+/// Maximum time for which a request in progress protects an unproven connection from being ended.
 const BUSY_MAX: Duration = Duration::from_secs(5);
 
 /// Maximum number of connections that were ended but are not closed yet. At this number, a new connection waits for up

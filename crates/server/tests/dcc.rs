@@ -233,7 +233,7 @@ fn a_captured_session_is_answered_as_by_the_original_server() {
     assert_eq!(client.send(second), without_reputation(answer));
 
     let [spam, answer] = &captured("spam.txt")[..] else { panic!("two frames") };
-    // The total is then seven recipients.
+    // Count five more recipients, so that the total is seven.
     let mut five = second[..second.len() - SIGNATURE_BYTES].to_vec();
     (five[16], five[27]) = (7, 5);
     client.send(&signed(five));
