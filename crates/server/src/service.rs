@@ -238,8 +238,8 @@ impl Service {
         }
     }
 
-    /// Returns true if the limit on all networks together admits another registration. The limit exists because each
-    /// registration in a full table evicts an account.
+    /// Returns true if the limit on all networks together admits another registration. The limit exists because, once
+    /// the table is full, each registration evicts a self-registered account.
     pub(crate) fn admits_registration(&self, settings: &Settings, now: Duration) -> bool {
         self.limits.registrations.admit(REGISTRATIONS, settings.limits.registrations, now)
     }
