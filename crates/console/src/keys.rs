@@ -119,7 +119,7 @@ pub fn ensure_one_standard<'a>(names: impl Iterator<Item = &'a Path>) -> Result<
 
 /// An open source of keys.
 pub struct Input {
-    /// File name for messages.
+    /// File name for error messages.
     pub name: PathBuf,
     source: Box<dyn BufRead>,
     /// Size in bytes, if known.

@@ -1,4 +1,5 @@
-//! Command-line code shared by both programs: arguments, input files, mailboxes, progress bars and exit codes.
+//! Command-line code shared by `bruit` and `bruit-lab`: arguments, input files, mailboxes, progress bars and exit
+//! codes.
 //!
 //! This crate contains no code that talks to a server, and no verbs except `man` and `completions`. [`Failure`] is an
 //! error with its exit code.

@@ -26,7 +26,7 @@ use crate::progress;
 use mbox::Piece;
 use sources::Source;
 
-/// Name of standard input in messages.
+/// Name of standard input in error messages.
 pub const STANDARD_INPUT: &str = "standard input";
 
 /// Maximum length of a message in bytes.
@@ -48,7 +48,7 @@ pub enum Item<'m> {
 pub struct Message<'m> {
     /// File name.
     pub file: &'m Path,
-    /// Number of the message in the file, starting at 1, if there are several.
+    /// Number of the message in the file, starting at 1. `None` if it is the only message.
     pub number: Option<u64>,
     /// True if the input may have several messages.
     pub is_one_of_many: bool,
@@ -61,8 +61,8 @@ pub struct Message<'m> {
 pub enum StandardInput {
     /// A message or an mbox, interpreted like a file.
     Mailbox,
-    /// One message, as delivered by a mail system, even if it begins with `From `. A sender could split it with such
-    /// lines if it were read as an mbox.
+    /// One message, as delivered by a mail system, even if it begins with `From `. If it were read as an mbox, a sender
+    /// could split the message by putting `From ` lines into it.
     Message,
 }
 

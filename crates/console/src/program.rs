@@ -82,7 +82,7 @@ fn moved_verb(error: &clap::Error, moved: &[MovedVerb]) -> Option<Failure> {
 
 fn report(failure: &Failure) -> ExitCode {
     if let Some(line) = failure.line() {
-        // Print one line in any case, although a file name or a server's answer may contain line breaks.
+        // An error is always one line, but a file name or a server's answer in it may contain line breaks.
         complain(&line.replace('\n', " "));
     }
     failure.exit_code()

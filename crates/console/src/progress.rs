@@ -10,7 +10,7 @@ pub fn of_bytes(total_bytes: Option<u64>, prints_keys: bool) -> ProgressBar {
         Some(_) => "{bar:30} {percent:>3} %  {bytes} of {total_bytes}, {eta} left",
         None => "{spinner} {bytes}, {elapsed}",
     };
-    // Hide the bar, which would garble output on the same terminal.
+    // Hide the bar if output is printed on the same terminal, because the bar would garble it.
     let shown = !(prints_keys && stdout().is_terminal());
     bar(total_bytes, shown, template)
 }

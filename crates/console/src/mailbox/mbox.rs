@@ -8,12 +8,12 @@ const LINE_BYTES: u64 = 64 * 1024;
 /// Beginning of a message in an mbox.
 const FROM: &[u8] = b"From ";
 
-/// One message. If it is too long, only its number.
+/// One message, or only its number if it is too long.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Piece<'b> {
     /// Number of the message, starting at 1. `None` if it is the only message.
     pub(super) number: Option<u64>,
-    /// Content, unless the message is too long.
+    /// Content. `None` if the message is too long.
     pub(super) bytes: Option<&'b [u8]>,
 }
 
