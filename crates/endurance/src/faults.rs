@@ -65,7 +65,7 @@ impl Fault {
         }
     }
 
-    /// Returns the health states of which the faulty node itself must show at least one.
+    /// Returns health states. The faulty node must show at least one of them, if there are any.
     pub(crate) const fn own_states(self) -> &'static [&'static str] {
         match self {
             Self::Clock(_) => &["clock_jump"],
@@ -75,7 +75,7 @@ impl Fault {
         }
     }
 
-    /// Returns the health states of which each of the other nodes must show at least one.
+    /// Returns health states. Each of the other nodes must show at least one of them, if there are any.
     pub(crate) const fn others_states(self) -> &'static [&'static str] {
         match self {
             Self::Away | Self::LongAway | Self::Partition | Self::BrokerKill | Self::BrokerLoss => PEER_STATES,
@@ -84,7 +84,7 @@ impl Fault {
     }
 }
 
-/// The states of a node that receives nothing from one of the others.
+/// The health states of a node that receives nothing from another node.
 const PEER_STATES: &[&str] = &["peer_unreachable", "peer_silent", "peer_behind"];
 
 /// Faults in random order. Every kind is drawn once before any kind is repeated.

@@ -24,8 +24,8 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Returns the number of listings for which nodes may wrongly answer "revoked". The planned maximum for a book is
-    /// one in 10,000; ten times that rate is allowed, and two more listings.
+    /// Returns the number of listings for which nodes may wrongly answer "revoked". A book is planned for at most one
+    /// such error in 10,000 listings. Ten times that rate is allowed, plus two listings.
     pub(crate) const fn missed_max(&self) -> usize {
         self.compared as usize / 1_000 + 2
     }

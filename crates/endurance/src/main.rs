@@ -9,7 +9,9 @@ use bruit_endurance::{Network, Options, Report, run};
 use clap::{Parser, ValueEnum};
 
 #[derive(Parser)]
-#[command(about = "Run servers for a year in an hour, with faults, and compare them with a plain model")]
+#[command(
+    about = "Simulate a year of servers in an hour, with injected faults, and compare their answers with a plain model"
+)]
 struct Arguments {
     /// The bruit program to run
     #[arg(long, value_name = "FILE")]

@@ -57,7 +57,7 @@ pub(crate) enum CheckResult {
     Listed,
     /// The signature was revoked, or it is a false positive of the revocation filter.
     Revoked,
-    /// The signature was never reported.
+    /// The signature is neither listed nor revoked.
     Unknown,
 }
 

@@ -107,7 +107,7 @@ impl Traffic {
         let listing = model.listings.iter_mut().find(|listing| listing.number == number);
         match (listing, answer) {
             (Some(listing), Answer::Acknowledged) => listing.revoked = Some(sent),
-            // From now on, both answers are acceptable.
+            // The node may have stored the revocation, so from now on both "listed" and "revoked" are correct.
             (Some(listing), Answer::Unknown) => listing.is_sure = false,
             _ => {}
         }
