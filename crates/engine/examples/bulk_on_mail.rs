@@ -73,7 +73,7 @@ fn main() -> io::Result<()> {
 enum Recipients {
     /// A personal message: the recipients in its To and Cc fields.
     Named(u32),
-    /// Spam or a message to a list: a random number, at least n with probability 1/n.
+    /// Spam or a message to a list: a random number, which is at least n with probability 1/n.
     Many,
 }
 
@@ -167,8 +167,8 @@ struct Run<'m> {
     bulk_signatures: u64,
     /// Generated signatures below the threshold, with their true numbers of recipients.
     others: Vec<(Fingerprint, u32)>,
-    /// Number of deliveries that were not counted in full: the book had no capacity left, or no record for a count
-    /// above fifteen.
+    /// Number of deliveries that were not counted in full, because the book had no capacity left, or no record for a
+    /// count above fifteen.
     refused: u64,
 }
 

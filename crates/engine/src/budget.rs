@@ -29,8 +29,9 @@ pub const COUNT_RATE: f64 = 0.2;
 pub const CLAIM_COUNT_RATE: f64 = 0.2;
 
 /// Maximum error rate of a book, as a multiple of the planned one. Above the planned rate, only anchors and peers may
-/// add signatures. At the maximum rate, no new signature is accepted until the next generation begins. The factor is
-/// well below ten because a segment of another server is accepted as a whole and can take a book beyond the maximum.
+/// add signatures. At the maximum rate, no new signature is accepted until the next generation begins. The error rate
+/// must never reach ten times the planned one. The factor is well below ten, because a segment of another server is
+/// accepted as a whole and can take a book beyond this maximum.
 pub const STRETCH: f64 = 5.0;
 /// Maximum error rate of counts. Once this share of signatures has a wrong count, no new signature is counted.
 pub const COUNT_RATE_MAX: f64 = 0.5;
@@ -142,8 +143,8 @@ impl Plan {
     }
 
     /// Returns the plan after a change of the budget. No ring shrinks. Each ring grows to the largest whole multiple of
-    /// its lines that fits the budget. A fraction is impossible: if some lines were copied more often than others,
-    /// lookups would change.
+    /// its lines that fits the budget. A ring cannot grow by a fraction: if some lines were copied more often than
+    /// others, lookups would change.
     ///
     /// # Errors
     /// [`BudgetOutOfRange`] if the budget is too small or too large.

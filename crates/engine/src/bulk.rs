@@ -27,8 +27,8 @@ pub struct BulkBook {
     pub(crate) nodes: Option<CountsRing>,
     /// The ring that will replace `nodes`. It is built while a server is being forgotten.
     pub(crate) rebuilt: Option<CountsRing>,
-    /// Recipients counted in a separate ring for each origin: those of peers, and of origins that counted before all
-    /// nodes shared a ring.
+    /// Recipients counted by origins that have rings of their own: peers, and origins that counted before all nodes
+    /// shared a ring.
     pub(crate) others: BTreeMap<Origin, OriginCounts>,
 }
 
@@ -97,7 +97,7 @@ impl BulkBook {
         self.others.get(origin).map(|counted| &counted.ring)
     }
 
-    /// Returns the ring in which a node's recipients of a generation are counted.
+    /// Returns the ring for the recipients that another node counts in a generation.
     pub(crate) fn node_ring(&self, origin: &Origin, epoch: u64) -> Option<&CountsRing> {
         let own = self.others.get(origin).filter(|counted| counted.cap == MANY).map(|counted| &counted.ring);
         own.filter(|ring| holds(ring, epoch)).or(self.nodes.as_ref())
@@ -129,7 +129,7 @@ impl BulkBook {
         self.rebuilt = Some(empty_like(&self.counts));
     }
 
-    /// Puts the rebuilt ring of other nodes' recipients into use.
+    /// Replaces the ring of other nodes' recipients with the rebuilt one.
     pub(crate) fn replace_recipients(&mut self) {
         if let Some(ring) = self.rebuilt.take() {
             self.nodes = Some(ring);
@@ -176,7 +176,7 @@ impl BulkBook {
         }
     }
 
-    /// Returns the recipients counted in the generation of a live epoch by a server that has a ring of its own.
+    /// Returns the recipients that a server with a ring of its own counted in a live generation.
     pub(crate) fn counted_by(&self, origin: &Origin, epoch: u64, fingerprint: &Fingerprint) -> u32 {
         let counted = self.others.get(origin).and_then(|counted| counted.ring.count_in(fingerprint, epoch).ok());
         counted.unwrap_or(0)
@@ -211,7 +211,7 @@ impl BulkBook {
     /// Adds `targets` recipients, at most [`MANY`].
     pub fn report(&mut self, fingerprint: &Fingerprint, targets: u32) -> BulkTotals {
         let previous = self.total(fingerprint);
-        // Count even if the total is already "many": the earlier counts may expire before these.
+        // Count even if the total is already "many": the earlier counts may expire before the new ones.
         self.counts.insert_many(fingerprint, targets.min(MANY));
         BulkTotals { previous, current: self.total(fingerprint) }
     }
@@ -247,7 +247,7 @@ pub(crate) fn holds(ring: &CountsRing, epoch: u64) -> bool {
     ring.keys(epoch).is_ok_and(|keys| keys > 0)
 }
 
-/// Adds the counts of other servers up to `cap`, a few signatures at a time to avoid allocating.
+/// Adds the counts of a ring, each up to `cap`, to the totals. Looks up a few signatures at a time to avoid allocating.
 fn add_batch(ring: &CountsRing, cap: u32, fingerprints: &[Fingerprint], totals: &mut [u32]) {
     let mut counts = [0; 64];
     for (fingerprints, totals) in fingerprints.chunks(counts.len()).zip(totals.chunks_mut(counts.len())) {

@@ -98,7 +98,8 @@ impl ClaimIds {
         self.order.is_empty()
     }
 
-    /// Remembers a claim, and drops those that are too old or too many. `now` never decreases.
+    /// Remembers the ID of a claim. Drops IDs that are too old, and the oldest IDs if there are too many. `now` never
+    /// decreases.
     pub(crate) fn insert(&mut self, now: Time, id: Fingerprint, totals: ClaimTotals) {
         if self.totals.insert(id, totals).is_some() {
             return;

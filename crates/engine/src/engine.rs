@@ -82,7 +82,7 @@ pub struct Engine {
     pub(crate) claim_ids: ClaimIds,
     /// Progress of the snapshot that is being written, if any.
     running: Option<snapshot::RunningSnapshot>,
-    /// Progress of the rebuilding of the books without a forgotten server, if any.
+    /// Progress of the rebuild after a server was forgotten, if one is running.
     rebuild: Option<Box<forget::Rebuild>>,
 }
 
@@ -583,7 +583,7 @@ impl Engine {
         }
     }
 
-    /// Admits a claim about a message if its ID is new and at least one of its claims is admitted.
+    /// Admits a claim about a message if its ID is new and at least one of its [`Event::Claim`] events is admitted.
     fn admit_identified(&self, id: &Fingerprint, events: &[Event]) -> Result<(), Refusal> {
         if self.claim_ids.get(id).is_some() {
             return Err(Refusal::Repeated);

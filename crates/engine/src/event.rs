@@ -21,7 +21,7 @@ use crate::time::Time;
 use crate::trust::{Claim, Policy, Reporter, Standing, read_standing};
 use crate::whitelist::WhitelistChange;
 
-/// Maximum number of signatures in one event. A message has only a few; a client that batches sends several events.
+/// Maximum number of signatures in one event. A message has only a few. A larger batch is split into several events.
 pub const FINGERPRINTS_MAX: usize = 64;
 
 /// Maximum number of events in one [`Event::IdentifiedClaim`]. A request has at most 256 signatures, and its files can
@@ -159,7 +159,8 @@ pub enum Event {
         /// Chain to fetch again.
         chain: Chain,
     },
-    /// Takes back everything that a server said, and refuses its segments from now on, or accepts its segments again.
+    /// Forgets a server or accepts it again. To forget a server is to take back everything that it said, and to refuse
+    /// its segments from then on.
     Forget {
         /// Time of the change, by the clock of the node where the operator made it.
         now: Time,
@@ -177,7 +178,7 @@ pub enum Event {
         /// Segment that was read again.
         segment: Box<Received>,
     },
-    /// Ends a stage of the rebuild whose logs have all been read, and puts the completed rings into use.
+    /// Ends a stage of the rebuild, after all of its logs have been read. Rings that are complete replace the old ones.
     Rebuild {
         /// Time of the event.
         now: Time,

@@ -43,7 +43,8 @@ pub const PAYLOAD_BYTES_MAX: usize = 48 << 10;
 pub const MEMBERS_MAX: usize = 128;
 
 /// Maximum number of the cluster's origins that have separate rings, each as large as the server's own ring. These are
-/// an origin whose key this server replaced, and the origins of nodes that counted before all nodes shared a ring.
+/// this server's own earlier origin, if its key was replaced, and the origins of nodes that counted before all nodes
+/// shared a ring.
 pub const SEPARATE_ORIGINS_MAX: usize = 16;
 
 /// Maximum number of incarnations of one server that can be live at a time. A server that loses its disk more often has

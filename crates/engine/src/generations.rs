@@ -129,7 +129,7 @@ impl EndedGeneration {
 }
 
 /// Advances rings that are in the same epoch by at most one epoch towards `epoch`, if the next lane of each is clear.
-/// Clears at most `lines` lines of each ring. Empty rings jump to `epoch` at once. If the clock was wrong by decades,
+/// Clears at most `lines` lines of each ring. Empty rings jump to `epoch` at once: after a clock error of decades,
 /// advancing one epoch at a time would take thousands of steps.
 pub(crate) fn turn(rings: &mut [&mut dyn Ring], epoch: u64, lines: usize) -> TurnResult {
     let clear = rings.iter_mut().map(|ring| ring.expire(lines)).filter(|is_clear| *is_clear).count();
@@ -143,7 +143,7 @@ pub(crate) fn turn(rings: &mut [&mut dyn Ring], epoch: u64, lines: usize) -> Tur
     TurnResult { advanced, arrived: rings.iter().all(|ring| ring.epoch() >= epoch) }
 }
 
-/// Excludes the oldest generation from all lookups. New rings need this, too.
+/// Excludes the oldest generation from all lookups. New rings need this call, too.
 pub(crate) fn retire_oldest(rings: &mut [&mut dyn Ring]) {
     rings.iter_mut().for_each(|ring| {
         ring.expire(1);

@@ -290,8 +290,8 @@ mod tests {
     fn the_false_positive_rate_of_common_passwords_is_as_documented() {
         let (key, one) = (&COMMON.key, COMMON.filter.estimated_false_positive_rate());
         assert_eq!(key.id(), COMMON.filter.key_id());
-        // Passwords that end in a letter need one lookup, others two. Of 200,000 passwords, about 100 and 200 are
-        // refused.
+        // Passwords that end in a letter need one lookup, and about 100 of 200,000 are refused. Other passwords need
+        // two lookups, and about 200 of 200,000 are refused.
         for (last, questions) in [(b'a'..=b'z', 1.0), (b'0'..=b'9', 2.0)] {
             let (measured, predicted) = (refused_share(200_000, last), questions * one);
             println!("{questions} lookups: {:.0} of 200000 refused, {:.0} expected", measured * 2e5, predicted * 2e5);

@@ -1,9 +1,9 @@
 //! An index of reported texts that recognises near replicas of them.
 //!
 //! A report stores at most [`STORED_MAX`] features as slots of 30 bits in an [`OwnerTable`], and a record of 24 bytes.
-//! A check looks up every feature of its message and counts the votes for each report. [`Stored`] decides how many
-//! votes a report needs. Neither the text nor whole features are stored, only the text's fingerprint, which identifies
-//! it in the books.
+//! A check looks up every feature of its message. Each slot found is a vote for the report that owns the slot, and
+//! [`Stored`] decides how many votes a report needs. Neither the text nor whole features are stored. The record
+//! contains the text's fingerprint, which identifies the text in the books.
 //!
 //! Features seen in two good messages, or in one revoked message, do not count. Such features are not stored, and those
 //! that are already stored no longer vote. This applies the paper's two filters to features.
@@ -148,8 +148,8 @@ pub struct Scratch {
 }
 
 impl Replicas {
-    /// Creates an index for `reports` reports (at least [`REPORTS_MIN`]). It can learn the features of `good` messages,
-    /// which may be good or revoked ones.
+    /// Creates an index for `reports` reports (at least [`REPORTS_MIN`]). It can also learn the features of `good`
+    /// messages that are known to be good or were revoked.
     ///
     /// # Panics
     /// If the memory cannot be allocated.

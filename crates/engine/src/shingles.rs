@@ -65,7 +65,7 @@ pub const AGREEMENT_MIN: u8 = SHINGLES as u8 / 2 + 1;
 /// their shingles.
 const STORED_MAX: usize = 2 * SHINGLES;
 
-/// Minimum number of records in an index. With fewer records, the votes cast by chance would fall on too few of them.
+/// Minimum number of records in an index. With fewer records, each of them would get too many votes by chance.
 pub const RECORDS_MIN: u64 = 1_024;
 
 /// Maximum number of records, limited by the range of record numbers.
@@ -368,7 +368,8 @@ impl Shingles {
         }
     }
 
-    /// Stores shingles until the record is full. Returns the number of shingles that have too many owners.
+    /// Stores shingles until the record is full. Returns the number of shingles that were refused because they have too
+    /// many owners.
     fn extend(&mut self, number: u64, features: &[Feature]) -> usize {
         let added = self.table.extend(Owner::from_number(number), features, self.room(number));
         self.count_stored(number, |before| before + added.stored_total());

@@ -1,7 +1,7 @@
 //! Fingerprints of signatures. The engine identifies signatures by their fingerprints.
 //!
 //! A fingerprint is a hash of the scheme's number, in two bytes, and the bytes of the signature. So the same bytes
-//! under two schemes have different fingerprints. No memory is allocated.
+//! under two schemes have different fingerprints. Computing a fingerprint allocates no memory.
 
 use bruit_filters::{Fingerprint, FingerprintKey};
 use bruit_signatures::{Scheme, Signature};

@@ -1,13 +1,13 @@
 //! The spam book, as in Razor: listed signatures, revoked signatures, and counts of claims.
 //!
 //! Two rings, like the paper's pair of filters: a signature is spam if it is listed and not revoked. The newer
-//! generation decides: a revocation outweighs every listing of its own generation and of older ones. While the
-//! revocation is live, the signature is not listed again (see [`crate::trust`]), so a revocation never expires before
-//! the listing that it revokes.
+//! generation decides: a revocation outweighs every listing of its own generation and of older ones. A report of a
+//! revoked signature does not renew its listing, so a revocation never expires before the listing that it revokes. To
+//! list the signature again takes more evidence than before (see [`crate::trust`]).
 //!
 //! Most signatures are reported once in a generation, by the report that lists them. So a listing represents one report
-//! of flag 0, and the ring of claims counts only further reports and can be much smaller. (If a signature was
-//! reinstated, or listed by a report of another flag, its count of flag 0 is therefore too high by one.)
+//! under flag 0, and the ring of claims counts only further reports and can be much smaller. (The count under flag 0 is
+//! therefore too high by one if the signature was reinstated, or listed by a report under another flag.)
 //!
 //! Nodes of one operator would lose reports this way: if two nodes list the same signature, only one report would
 //! count. So a node that exports claims to other nodes counts all of them, except in generations that already had
@@ -258,7 +258,7 @@ impl SpamBook {
         self.rebuilt.claims = Some(empty_ring(&self.claims, node_claim_lines(&self.claims)));
     }
 
-    /// Puts the rebuilt ring of other nodes' claims into use.
+    /// Replaces the ring of other nodes' claims with the rebuilt one.
     pub(crate) fn replace_claims(&mut self) {
         self.nodes = self.rebuilt.claims.take();
     }
@@ -304,7 +304,7 @@ impl SpamBook {
         };
     }
 
-    /// Puts the rebuilt listings and revocations into use.
+    /// Replaces listings and revocations with the rebuilt ones.
     pub(crate) fn replace_sets(&mut self) {
         if let (Some(listed), Some(revoked)) = (self.rebuilt.listed.take(), self.rebuilt.revoked.take()) {
             (self.listed, self.revoked) = (listed, revoked);

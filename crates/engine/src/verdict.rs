@@ -21,7 +21,7 @@ pub enum Kind {
 /// The reason for a verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// No reporter with weight has made a claim that is still stored.
+    /// There is no stored claim by a reporter with weight.
     #[default]
     NotReported,
     /// Reported, but without sufficient evidence. This may raise a score, but is never a reason to reject a message.

@@ -121,7 +121,7 @@ fn whitelisted_signatures_are_never_counted() {
     assert_eq!(engine.apply(&unlist), Outcome::Refused(Refusal::NotListed));
 }
 
-/// A claim is not admitted again before it is applied, so applying it must refuse what admission refuses.
+/// A claim is not admitted separately before it is applied, so applying it must refuse what admission would refuse.
 #[test]
 fn a_claim_without_an_accepted_signature_is_refused_and_changes_nothing() {
     let mut engine = engine();

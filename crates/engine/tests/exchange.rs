@@ -326,7 +326,7 @@ fn a_repaired_chain_is_applied_again_and_counted_once() {
     assert_eq!(nodes[1].bulk().total(&fingerprint(1)), 40);
 }
 
-/// Returns the state of the table of rings that belong to single origins.
+/// Returns the number of rings that belong to single origins.
 fn separate_rings(engine: &Engine) -> u64 {
     let tables = engine.status().tables;
     tables.iter().find(|table| table.name == "counts of other servers").unwrap().used
@@ -395,8 +395,8 @@ fn a_repair_discards_the_counts_of_all_nodes_in_that_generation_and_no_others() 
     assert_eq!(node.bulk().total(&fingerprint(1)), 157);
 }
 
-/// Snapshots of version 5 have a ring for each origin. An origin whose key this server replaced also has a ring of its
-/// own.
+/// Snapshots of version 5 have a ring for each origin. This server's own earlier origin also has one, if its key was
+/// replaced.
 #[test]
 fn a_generation_that_began_in_a_ring_of_its_own_stays_there() {
     let mut nodes = servers(2, CLUSTER);

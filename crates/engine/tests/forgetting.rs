@@ -159,7 +159,7 @@ fn exchange(nodes: &mut [Node]) {
     }
 }
 
-/// Gives the same data to a cluster; only the node [`BAD`] also claims and counts signatures of its own.
+/// Lets all nodes claim and count signatures. The other nodes do the same whether or not the node [`BAD`] takes part.
 fn fill(nodes: &mut [Node]) {
     for turn in 0..3_u32 {
         for (number, node) in nodes.iter_mut().enumerate() {

@@ -1,4 +1,5 @@
-//! Tests that features of messages that own users call good no longer count, not even in spam that copies them.
+//! Tests of learning: if an own user calls a message good, its features no longer count, not even in spam that copies
+//! it.
 
 mod common;
 

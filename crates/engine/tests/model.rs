@@ -27,12 +27,12 @@ type ByEpoch = HashMap<u64, u64>;
 /// The expected contents of the engine, without limits or errors.
 #[derive(Default)]
 struct Model {
-    /// Epoch from which on a listed signature is no longer found. A revocation removes the entry.
+    /// First epoch in which a listed signature is no longer found. A revocation removes the entry.
     listed_until: HashMap<u32, u64>,
     claims: HashMap<(u32, u8, Claim), ByEpoch>,
     recipients: HashMap<u32, ByEpoch>,
-    /// Listings that count as a report under flag 0 although there was none. They are caused by a report under another
-    /// flag or, for reinstated signatures, by the start of a generation.
+    /// Listings that count as a report under flag 0, although no such report was made. They are caused by a report
+    /// under another flag or, for reinstated signatures, by the start of a generation.
     listings: HashMap<u32, ByEpoch>,
 }
 

@@ -122,8 +122,8 @@ impl Engine {
 
     /// Applies a claim, unless [`admit_claim`](Self::admit_claim) would refuse it.
     ///
-    /// An accepted signature proves that the claim is admissible. So the check is repeated only if the claim's time is
-    /// earlier than the latest event's, or if no signature was accepted. A refused signature changes nothing.
+    /// If a signature is accepted, the claim is admissible. So the claim is checked separately only if no signature was
+    /// accepted, or if its time is earlier than that of the latest event. A refused signature changes nothing.
     pub(super) fn apply_claim(
         &mut self,
         by: &By,
@@ -286,7 +286,7 @@ impl Engine {
                 Err(refused) => refusal = refused,
             }
         }
-        // A report of whitelisted signatures alone is admitted and answered with zero totals.
+        // A report is admitted even if all its signatures are whitelisted. The answer then has zero totals.
         if refusal == Refusal::Whitelisted { Ok(()) } else { Err(refusal) }
     }
 

@@ -130,8 +130,8 @@ impl Engine {
         Some(FoundText { fingerprint, is_current, is_same })
     }
 
-    /// Returns the evidence about the stored text that a message matches as a near replica. Of several matches, the one
-    /// that is most certainly spam is chosen, and among equally certain ones the closest.
+    /// Returns the evidence about the stored text that a message matches as a near replica. If the message matches
+    /// several texts, chooses the text that is most certainly spam, and the closest of equally certain texts.
     pub fn check_text(&self, features: &Features, scratch: &mut CheckScratch) -> Evidence {
         let matches = self.replicas.check(features, &mut scratch.replicas);
         let known = matches.iter().filter_map(|found| {

@@ -11,15 +11,16 @@
 //! 2. *Claims*: the claims of all other nodes are counted again, and their signatures are remembered as supported.
 //! 3. *Sets*: listings and revocations of all others, and our own, are joined again. Other nodes may have listed a
 //!    signature only because of the forgotten server's claims, so a tainted signature is joined only if it is
-//!    supported, too. A server does not list a signature that is already listed, so supported signatures stay in the
-//!    generations of the claims that support them. If a report did not list a signature only because the forgotten
-//!    server had revoked it, the signature is listed now. Finally, older generations are copied.
+//!    supported, too. A claim that supports a tainted signature may have listed nothing, because the forgotten server
+//!    had already listed the signature. So a supported signature that is listed now stays listed in the generations of
+//!    the claims that support it. If a report did not list a signature only because the forgotten server had revoked
+//!    it, the signature is listed now. Finally, older generations are copied.
 //! 4. *Recipients*: the recipients of all other nodes are counted again.
 //!
-//! Listings and revocations are rebuilt from the oldest generation to which the forgotten server contributed, and
-//! older generations are copied. The data arrives in events ([`Event::Reread`]), so a replayed journal produces the
-//! same state. The store makes no snapshot meanwhile. After a snapshot of an unfinished state, rebuilding starts again
-//! from the beginning.
+//! Listings and revocations are rebuilt from the oldest generation to which the forgotten server contributed, and older
+//! generations are copied. The data arrives in events ([`Event::Reread`]), so a replayed journal produces the same
+//! state. The store makes no snapshot meanwhile. If a snapshot of an unfinished state is restored, the rebuild starts
+//! again from the beginning.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -173,7 +174,7 @@ impl Engine {
         }
     }
 
-    /// Starts the rebuild again after a snapshot that was made before the data was gone.
+    /// Starts the rebuild again if a restored snapshot still contains data of a forgotten server.
     pub(super) fn resume_rebuild(&mut self) {
         if !self.unfinished_keys().is_empty() {
             self.begin_rebuild();
@@ -296,9 +297,9 @@ impl Engine {
         }
     }
 
-    /// Returns true if a signature is tainted, and the set in use contains it in the generation of a claim that
-    /// supports it. That claim may not have caused a listing, because the forgotten server had already listed the
-    /// signature. Or its listing may have been read before the claim.
+    /// Returns true if a signature is tainted, and the set in use contains it in this generation, in which a claim
+    /// supports it. The claim may have listed nothing, because the forgotten server had already listed the signature.
+    /// Or the listing that it caused was read before the claim itself, when the signature was not yet supported.
     fn is_in_use(&self, claim: Claim, generation: u64, fingerprint: &Fingerprint) -> bool {
         let Some(remembered) = self.rebuild.as_ref().and_then(|rebuild| rebuild.remembered.as_ref()) else {
             return false;
@@ -427,8 +428,8 @@ impl Engine {
         }
     }
 
-    /// Stops reading chains that have expired, and chains that are being fetched again from other servers. When a
-    /// segment of the latter is received, it is also applied to the rings that are being rebuilt.
+    /// Stops reading chains that have expired, and chains that are being fetched again from other servers. A segment of
+    /// a chain that is fetched again is applied to the rings that are being rebuilt when it is received.
     pub(super) fn prune_rebuild(&mut self) {
         let Some(rebuild) = &mut self.rebuild else { return };
         let exchange = &self.exchange;
@@ -441,8 +442,8 @@ impl Engine {
         self.bulk.rebuilt = None;
     }
 
-    /// Applies another node's text event that forgets a server or accepts it again, if the change was made on that
-    /// node. Returns true if it was applied.
+    /// Applies an event from another node's chain of texts that forgets a server or accepts it again. Refuses the event
+    /// if the change was not made on that node. Returns true if the event was applied.
     pub(super) fn apply_forgetting(&mut self, chain: &Chain, text: &Event) -> bool {
         let Event::Forget { now, key, by, is_forgotten } = text else { return false };
         let is_valid = *by == chain.origin.key && self.admit_forget(*now, key, *is_forgotten).is_ok();

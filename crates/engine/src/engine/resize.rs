@@ -36,7 +36,7 @@ pub struct StructurePreview {
     pub bytes: (u64, u64),
     /// Capacity before and after, per generation if the structure has generations.
     pub capacity: (u64, u64),
-    /// Kind of contents.
+    /// What the capacity counts, such as "signatures in a generation".
     pub holds: &'static str,
 }
 
@@ -85,7 +85,7 @@ impl Engine {
     }
 
     /// Allocates the memory for a budget of `bytes` and frees it again. Call this before journalling an event that
-    /// changes the budget: if the memory were not available, the store could no longer be opened.
+    /// changes the budget: a store with that event cannot be opened if the memory is not available.
     ///
     /// # Errors
     /// [`NotEnoughMemory`].

@@ -1,8 +1,8 @@
 //! Encoding of the state, written while events are still applied.
 //!
-//! Small structures are written at once when a snapshot begins. Rings and tables follow in steps, with their contents
-//! at that moment (`bruit_filters::snapshot`). `docs/design/snapshots.md` specifies the format. The realm's key is not
-//! included: a snapshot is useful only together with its realm.
+//! Small structures are written at once when a snapshot begins. Rings and tables follow in steps, with the contents
+//! that they had when the snapshot began (`bruit_filters::snapshot`). `docs/design/snapshots.md` specifies the format.
+//! The realm's key is not included: a snapshot is useful only together with its realm.
 
 use std::io::Read;
 
@@ -72,8 +72,8 @@ pub enum RestoreError {
     /// The snapshot belongs to another realm.
     #[error("the snapshot belongs to another realm")]
     OtherRealm,
-    /// The memory budget differs from the one chosen at the founding, which this version of the format does not
-    /// support.
+    /// The snapshot has an old version, which does not support changes of the memory budget, but its budget is not the
+    /// one chosen at the founding.
     #[error("the snapshot was made with a memory budget of {theirs} bytes, not {ours}")]
     OtherBudget {
         /// Budget chosen at the founding, in bytes.
@@ -446,7 +446,7 @@ struct OtherRings {
     recipients: Vec<(Origin, u32, u64)>,
 }
 
-/// Reads whether the ring of all other nodes follows.
+/// Returns true if the ring that all other nodes share follows.
 fn has_ring(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
     match reader.u8("the ring of all nodes")? {
         0 => Ok(false),

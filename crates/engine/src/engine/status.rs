@@ -44,7 +44,7 @@ pub struct RingStatus {
     pub limit: u64,
     /// True if claims that do not fit are refused; false if they are accepted without being counted.
     pub refuses: bool,
-    /// True if the current generation is at its limit, including copies.
+    /// True if the current generation has reached its limit. Copies made when the ring grew count towards the limit.
     pub is_current_full: bool,
     /// Live generations, newest first: epoch and estimated number of signatures.
     pub generations: Vec<(u64, u64)>,

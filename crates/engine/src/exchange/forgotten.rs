@@ -37,8 +37,8 @@ impl Exchange {
         self.forgotten.get(key).is_some_and(|record| record.is_forgotten)
     }
 
-    /// Returns true if a change made at `at` is newer than the recorded one or, if there is none, there is room for a
-    /// record.
+    /// Returns true if a change made at `at` can be recorded: it is newer than the recorded change, or there is no
+    /// record of the server yet and there is room for one.
     pub(crate) fn may_forget(&self, key: &[u8; 32], at: Time) -> bool {
         match self.forgotten.get(key) {
             Some(record) => record.at < at,
@@ -79,7 +79,7 @@ impl Exchange {
         }
     }
 
-    /// Reads the records. Snapshots contain them since version 6.
+    /// Reads the records. Snapshots of version 6 and later contain them.
     pub(crate) fn decode_forgotten(&mut self, reader: &mut Reader<'_>) -> Result<(), Malformed> {
         let count = reader.count(FORGOTTEN_MAX, RECORD_BYTES, "the number of forgotten servers")?;
         let mut record = || {

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use super::entries::{ENTRIES_MAX, entry_bytes};
 use super::{Book, PAYLOAD_BYTES_MAX};
 
-/// Total length of pending entries, in bytes, at which events are refused. One event adds at most about 200 KiB. The
-/// largest is a peer's segment, if all its entries are exported to other nodes as claims.
+/// Total length of pending entries, in bytes, at which events are refused. One event adds at most about 200 KiB. A
+/// peer's segment adds that much if all its entries are exported to other nodes as claims.
 pub(super) const PENDING_BYTES_MAX: usize = 4 << 20;
 
 /// Pending entries, by book and generation.

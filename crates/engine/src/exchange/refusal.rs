@@ -110,7 +110,8 @@ impl ExchangeRefusal {
         }
     }
 
-    /// Returns true if only a lying or broken server sends such data, which is then requested at growing intervals.
+    /// Returns true if only a lying or broken server sends such data. The data is then requested again, at growing
+    /// intervals.
     #[must_use]
     pub const fn is_charged(&self) -> bool {
         matches!(

@@ -42,7 +42,7 @@ pub(crate) struct Good {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Generation {
     pub(crate) good: OneLineFilter,
-    /// All features that occurred in good messages, and the messages that were learnt.
+    /// Features that occurred in at least one good message, and a combined fingerprint of each message that was learnt.
     pub(crate) seen: OneLineFilter,
     /// Number of messages that can still be learnt.
     pub(crate) left: u64,
@@ -67,8 +67,9 @@ pub(crate) fn sum(features: &[Fingerprint]) -> Fingerprint {
     })
 }
 
-/// Returns true if these features use the capacity of a whole message. Otherwise they use none. For n features, the
-/// probability is n / [`GOOD_FEATURES`]. The result depends only on the features, so all nodes agree.
+/// Returns true if these features use up the capacity for a whole message; otherwise they use none. The probability is
+/// n / [`GOOD_FEATURES`] for n features, so the capacity used is right on average. The result depends only on the
+/// features, so all nodes agree.
 fn takes_room(features: &[Fingerprint]) -> bool {
     sum(features).high() % GOOD_FEATURES < features.len() as u64
 }

@@ -24,7 +24,8 @@ pub struct Text {
     pub(crate) name: CachedName,
 }
 
-/// The fingerprint of a text and the key that made it. It is needed whenever a claim is made, admitted or applied.
+/// The fingerprint of a text, with the id of the key that it was computed under. It is cached, because it is needed
+/// whenever a claim is made, admitted or applied.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CachedName(OnceLock<(KeyId, Fingerprint)>);
 

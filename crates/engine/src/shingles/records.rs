@@ -38,7 +38,7 @@ pub(super) struct Records {
     ring: VecDeque<ShingleRecord>,
     /// Number of the first record.
     front: u64,
-    /// Low halves of the numbers of live records, hashed by their digests.
+    /// Low halves of the numbers of live records, hashed by the records' digests.
     index: HashTable<u32>,
 }
 

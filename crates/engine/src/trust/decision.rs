@@ -3,16 +3,16 @@
 //! These are pure functions of the evidence before and after the claim, the state of the books, and the policy. The
 //! rules are:
 //!
-//! - **Listing** a signature that is not revoked requires either enough own reporters and no revocation by an own
-//!   reporter, or evidence at [`Level::Block`].
-//! - **Listing a revoked signature** requires more. Own reporters list it if there is one more of them than usual, and
-//!   they outnumber the own reporters who revoke it. The usual number is enough if an own reporter, by reporting,
-//!   withdraws the last anchored revocation. Evidence lists it with a score of `block_score` plus `unrevoke_margin` and
-//!   the usual number of groups, if at least two more anchored groups report than revoke. Only reports made after
-//!   the revocation count, because it overruled the earlier ones.
+//! - **Listing** a signature that is not revoked requires evidence at [`Level::Block`], or reports by
+//!   `own_reports_needed` own reporters and no revocation by an own reporter.
+//! - **Listing a revoked signature** requires more. Own reporters list it if there are more of them than
+//!   `own_reports_needed`, and more than there are own reporters who revoke it. As many as `own_reports_needed` are
+//!   enough if one of them withdraws the last anchored revocation by reporting. Evidence lists it with a score of
+//!   `block_score` plus `unrevoke_margin` and reports by `block_groups` groups, if at least two more anchored groups
+//!   report than revoke. Only reports made after the revocation count, because it overruled the earlier ones.
 //! - **Revoking** a listed signature requires one own reporter. Any other anchor revokes it, too, unless a trap
-//!   reported it. Any other reporter revokes it if the revocation reduces the evidence below [`Level::Block`]. Neither
-//!   of these reporters can revoke a signature that own reporters keep listed.
+//!   reported it. Any other reporter revokes it if the revocation reduces the evidence below [`Level::Block`]. But only
+//!   an own reporter can revoke a signature that own reporters keep listed.
 
 use super::evidence::{Level, Vote, VoteEvidence};
 use super::policy::Policy;

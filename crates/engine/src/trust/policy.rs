@@ -55,7 +55,7 @@ pub struct Policy {
     /// Minimum number of anchored groups for listing. It protects against identities that earned their trust for an
     /// attack.
     pub block_anchors: u32,
-    /// Number of anchored groups that must report before unanchored revocations can no longer prevent a listing.
+    /// If at least this many anchored groups report, unanchored revocations cannot prevent a listing.
     pub anchors_beyond_doubt: u32,
     /// Score required in addition to `block_score` to list a revoked signature again. It keeps a signature from
     /// alternating between listed and revoked.

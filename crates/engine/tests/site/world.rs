@@ -30,7 +30,7 @@ const REPORT_DELAY_MIN: u64 = 5 * Time::MINUTE;
 const REPORT_DELAY_MAX: u64 = 12 * Time::HOUR;
 /// Probability that a person notices that good mail was called spam and revokes it, within a day.
 const REVOKE_RATE: f64 = 0.3;
-/// Number of recent good messages from which a mistaken report chooses.
+/// Number of recent good messages. A mistaken report is about one of them.
 const RECENT: usize = 1_000;
 /// Probability that a recipient of spam forwards it to a colleague.
 const FORWARD_RATE: f64 = 0.02;

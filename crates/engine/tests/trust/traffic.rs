@@ -1,10 +1,11 @@
 //! The claims of honest sites and of attackers, and their times.
 //!
 //! The numbers of sites, days, misreports and targets are those of an earlier study of the trust rules, which used
-//! another implementation. Parameters that the study does not give are chosen here. With the chosen Pareto distribution
-//! of campaign sizes, the two counting rules, which do not depend on trust, catch the same share as in the study (53 %
-//! and 15 %). With the chosen reach of bulk ham, the same share of it is suspect as in the study (0.3 to 1.3 %). Two
-//! harder distributions are alternatives. The sizes of anchors, delays and volumes are plausible values.
+//! another implementation. Parameters that the study does not give are chosen here. Campaign sizes have a Pareto
+//! distribution. It was chosen so that the two counting rules, which do not depend on trust, catch the same share of
+//! spam as in the study (53 % and 15 %). The reach of bulk ham was chosen so that the same share of that ham is suspect
+//! as in the study (0.3 to 1.3 %). [`Reach`] has two harder distributions as alternatives. The sizes of anchors, delays
+//! and volumes are plausible values.
 
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Reporter, Standing};
