@@ -84,7 +84,7 @@ pub enum Event {
         /// Features, at most [`GOOD_FEATURES`].
         features: Vec<u64>,
     },
-    /// Features that no longer count: those of a revoked message, or those seen in unreported mail on several days.
+    /// Features of a revoked message, or features seen in unreported mail on several days. They no longer count.
     GoodFeatures {
         /// Reporter and time.
         by: By,

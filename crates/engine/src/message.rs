@@ -37,8 +37,8 @@ pub use files::{good_features, is_good_file};
 pub use learnable::is_learnable;
 pub use recipients::{NotCounted, WhitelistedSource, count_event};
 
-/// Minimum number of people who must report a template before its near replicas are spam. A template is a text of which
-/// much is known from good mail.
+/// Minimum number of people who must report a template before its near replicas are spam. A template is a text with
+/// many features that are known from good mail.
 pub const PEOPLE_AGREEING: u32 = 2;
 
 /// Maximum confidence for a message that is only suspected.

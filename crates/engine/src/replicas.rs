@@ -544,8 +544,8 @@ impl Replicas {
         self.good.retain_others(fingerprints, &mut scratch.is_good);
     }
 
-    /// Returns the number of features of the message that count: those that a report of it would have, plus those of
-    /// appended text.
+    /// Returns the number of the message's features that count. Features of appended text are included, although a
+    /// report does not store them.
     fn count_own(&self, features: &Features, scratch: &mut Scratch) -> u32 {
         let own = features.own().len() + features.appended.len();
         self.look_up(features.own().chain(features.appended.iter().copied()), scratch);

@@ -354,8 +354,8 @@ impl Shingles {
         owner.number()
     }
 
-    /// Stores the missing shingles of a record. First stores the shingles with fewer than the maximum number of owners,
-    /// then takes the others from their oldest owners.
+    /// Stores the missing shingles of a record. First stores the shingles with fewer than the maximum number of owners.
+    /// Then replaces the oldest owner of each remaining shingle.
     fn store(&mut self, number: u64, features: &[Feature; SHINGLES]) {
         if self.extend(number, features) == 0 {
             return;

@@ -13,8 +13,8 @@
 //!    signature only because of the forgotten server's claims, so a tainted signature is joined only if it is
 //!    supported, too. A claim that supports a tainted signature may have listed nothing, because the forgotten server
 //!    had already listed the signature. So a supported signature that is listed now stays listed in the generations of
-//!    the claims that support it. If a report did not list a signature only because the forgotten server had revoked
-//!    it, the signature is listed now. Finally, older generations are copied.
+//!    the claims that support it. If the forgotten server's revocation was the only reason why a report did not list a
+//!    signature, the signature is listed now. Finally, older generations are copied.
 //! 4. *Recipients*: the recipients of all other nodes are counted again.
 //!
 //! Listings and revocations are rebuilt from the oldest generation to which the forgotten server contributed, and older
@@ -428,8 +428,8 @@ impl Engine {
         }
     }
 
-    /// Stops reading chains that have expired, and chains that are being fetched again from other servers. A segment of
-    /// a chain that is fetched again is applied to the rings that are being rebuilt when it is received.
+    /// Stops reading chains that have expired. Also stops reading chains that are being fetched again from other
+    /// servers: their segments are applied to the rings that are being rebuilt when they are received.
     pub(super) fn prune_rebuild(&mut self) {
         let Some(rebuild) = &mut self.rebuild else { return };
         let exchange = &self.exchange;

@@ -54,7 +54,8 @@ pub struct RingStatus {
     /// For rings of counts: number of counts above fifteen in the current generation, and the maximum number of them.
     /// If the maximum is exceeded, all such counts become too high.
     pub records: Option<(usize, usize)>,
-    /// Expected error rate over the window: false positives, or the maximum share of wrong counts.
+    /// Expected error rate over the window: the rate of false positives or, for rings of counts, the maximum share of
+    /// wrong counts.
     pub error_rate: f64,
     /// Planned error rate.
     pub planned_rate: f64,
