@@ -6,14 +6,15 @@
 //! its features with the message, regardless of the rest of the message. The caller decides which share counts as a
 //! match, and stores all other data of owners.
 //!
-//! Votes are counted for each quarter of the owner's text ([`Part`]), which is stored with the feature; the quarter
-//! within the message is not needed. This separates two cases. A replica altered word by word keeps some features of
-//! all four quarters. Two issues of a newsletter have all features of some quarters in common, and none of the others.
+//! Each feature is stored with the quarter of the owner's text in which it occurs ([`Part`]), and votes are counted per
+//! quarter. The position of a feature in the message does not matter. The counts per quarter separate two cases. A
+//! replica altered word by word keeps some features of all four quarters. Two issues of a newsletter have all features
+//! of some quarters in common, and none of the others.
 //!
 //! The table stores neither text nor fingerprints, only 30 bits per feature: 20 for the owner's number, 8 for the
 //! feature and 2 for the part. Features that were never stored therefore cast false votes for random owners and parts.
-//! In a table that is 95 % full, these are 0.13 votes per feature on average ([`crate::sizing::false_votes`]). Never
-//! accept a single vote as a match.
+//! In a table that is 95 % full, such a feature casts 0.13 false votes on average ([`crate::sizing::false_votes`]).
+//! Never accept a single vote as a match.
 //!
 //! ```text
 //! line     64 bytes, 17 slots of a check (8 bits), a tag (20 bits, 0 = empty) and a part (2 bits)

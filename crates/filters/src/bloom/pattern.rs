@@ -4,7 +4,7 @@
 //!
 //! - The leading bits of the fingerprint select the line.
 //! - ⌈k/2⌉ positions lie in the first half of the line and ⌊k/2⌋ in the second. A position is one byte, and a half is
-//!   one AVX2 register. One mixed word provides all positions up to k = 8, two words up to k = 16.
+//!   one AVX2 register. Up to k = 8, one mixed word provides all positions. Up to k = 16, two words do.
 //! - If a position equals another one in the same half, it is moved by a constant that depends on its index. At k = 6,
 //!   about one key in 10,000 then has a repeated position instead of one in 43, which saves 0.25 % of the bits.
 //!

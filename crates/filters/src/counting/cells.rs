@@ -182,7 +182,7 @@ const fn place(cell: u64, bits: u32) -> (usize, u32) {
     ((bit / 64) as usize, (bit % 64) as u32)
 }
 
-/// Returns the value of `cell` if `words` contains packed cells of `bits` bits.
+/// Returns the value of `cell` in `words`, an array of packed cells of `bits` bits.
 #[inline]
 pub(crate) fn cell_at(words: &[u64], bits: u32, cell: u64) -> u32 {
     let (word, shift) = place(cell, bits);
@@ -193,7 +193,7 @@ pub(crate) fn cell_at(words: &[u64], bits: u32, cell: u64) -> u32 {
     value as u32 & (u32::MAX >> (u32::BITS - bits))
 }
 
-/// Sets `cell` to `value`, which has at most `bits` bits, if `words` contains packed cells of `bits` bits.
+/// Sets `cell` to `value` in `words`, an array of packed cells of `bits` bits. The value must fit in a cell.
 #[inline]
 pub(crate) fn set_cell_at(words: &mut [u64], bits: u32, cell: u64, value: u32) {
     let (word, shift) = place(cell, bits);

@@ -2,8 +2,8 @@
 //!
 //! After any sequence of insertions and merges, [`count`](CountingFilter::count) is never below the number of
 //! insertions, except that counts saturate at the top of a cell. Two kinds of misuse break this guarantee: removing
-//! keys that were never inserted, and computing refined deltas of a filter into which several servers insert. The
-//! functions concerned document this.
+//! keys that were never inserted, and computing refined deltas of a filter into which several servers insert. See
+//! [`CountingFilter::remove`] and [`CountingFilter::delta_since`].
 //!
 //! An insertion first reads all k cells and then writes each one from the values read. If two positions of a key
 //! coincide, the same number is written twice, so the cell changes only once. This implements the paper's heuristic H2

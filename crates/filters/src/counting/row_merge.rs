@@ -1,9 +1,10 @@
 //! Adds two filters of one-line counts, line by line, so that no count becomes too low.
 //!
-//! Rows that both sides use are added cell by cell. A record of the result is the sum of one upper bound from each
-//! side. This bound is the key's own record, else the "any" record of its row-0 cell, else the row-0 cell. A key
-//! without a record on either side can exceed 15 in the sum, but cannot be identified. So each row-0 cell that exceeds
-//! 15 gets an "any" record, if a key with this cell may have exceeded 15 in all its rows.
+//! Rows that both sides use are added cell by cell. A record of the result is the sum of two upper bounds, one from
+//! each side. The bound of a side is the key's own record if there is one, else the "any" record of its row-0 cell,
+//! else the row-0 cell itself. A key without a record on either side can exceed 15 in the sum, but cannot be
+//! identified. So each row-0 cell that exceeds 15 gets an "any" record, if a key with this cell may have exceeded 15 in
+//! all its rows.
 
 use super::rows::{
     ANY_TAGS, CELL_TOP, ENTRIES, INNER_ROWS_USED, LAST_ROW, ROWS, any_of, create, entry, entry_total, extend,

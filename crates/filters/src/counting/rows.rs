@@ -197,8 +197,8 @@ fn find(line: &Line, index: u32, spill: &Spill, tag: u16) -> Option<RecordPlace>
     find_exact(line, index, spill, tag).or_else(|| find_exact(line, index, spill, any_of(tag)))
 }
 
-/// For each entry of a last word, returns true if the entry is the record of a heavy key. `mark` is [`SPILLED`] for
-/// counts that have outgrown the line, and 0 for others.
+/// Returns, for each entry in the last word of a line, whether the entry is the record of the heavy key with the low
+/// word `low`. `mark` is [`SPILLED`] for counts that have outgrown the line, and 0 for others.
 #[inline(always)]
 fn entry_fits(word: u64, low: u64, mark: u64) -> [bool; ENTRIES as usize] {
     // The last word may contain cells that look like an entry; the control nibble distinguishes them. One comparison

@@ -112,8 +112,8 @@ impl SpillRecords {
         self.places.iter().map(|&(place, count)| ((place >> 16) as u32, place as u16, count))
     }
 
-    /// Appends tag and count of the records of `line` to `found`, where the first `passed` records belong to earlier
-    /// lines. Returns the number of records up to and including this line.
+    /// Appends tag and count of the records of `line` to `found`. The first `passed` records of the list must be those
+    /// of earlier lines. Returns the number of records up to and including this line.
     pub(crate) fn append_line(&self, passed: usize, line: u32, found: &mut Vec<(u16, u32)>) -> usize {
         let records = &self.places[passed..];
         let first = records.iter().take_while(|record| record.0 < place(line, 0)).count();

@@ -1,7 +1,8 @@
 //! Changes from a base to a target: of bits, cells and spill tables.
 //!
-//! Only zeros of a membership filter change. The gaps between these zeros are counted in zeros, one word at a time.
-//! Changed cells are coded as the gaps between them and the differences modulo 2^width.
+//! In a membership filter, only zeros change. A gap is the number of unchanged zeros between two changed ones; the code
+//! counts them one word at a time. In a counting filter, each changed cell is coded as its gap from the previous
+//! changed cell, and its difference modulo 2^width.
 
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -112,7 +112,7 @@ mod tests {
             let rate = counts.iter().filter(|&&count| count > 0).count() as f64 / others.len() as f64;
             let estimates = filter.estimates();
             assert!((estimates.keys / 50_000.0 - 1.0).abs() < 0.03, "{estimates:?}");
-            // The tolerance is five standard errors, plus a tenth for the skipped row.
+            // The tolerance is five standard errors, plus a tenth of the rate for the rows that keys skip.
             let error = 5.0 * (rate / others.len() as f64).sqrt() + rate / 10.0;
             assert!((estimates.false_positive_rate - rate).abs() < error, "{estimates:?}, measured {rate}");
         }

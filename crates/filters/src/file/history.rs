@@ -159,7 +159,7 @@ pub enum HistoryError {
         own: Origin,
     },
     /// The filter or the delta has no history.
-    #[error("only one of the two files records origins; create both with this version")]
+    #[error("only one of the two files records origins; create both with this version of the program")]
     OriginsUnknown,
     /// The operation needs a site's own filter. A merged filter can neither be changed nor compared with its earlier
     /// states.

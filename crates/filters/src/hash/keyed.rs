@@ -1,8 +1,8 @@
 //! Positions from fingerprints: the production family.
 //!
 //! A filter uses only the leading `fingerprint_bits` of a fingerprint. So a delta can contain those bits instead of
-//! positions, in a third of the space: see [`crate::delta`]. With log2(n / f) + 10 bits, truncation adds less than
-//! 1/1024 of the false-positive rate f ([`crate::sizing`] computes it).
+//! positions, in a third of the space: see [`crate::delta`]. For n keys and a false-positive rate f, log2(n / f) + 10
+//! bits are enough: truncation then adds less than f / 1024 to the rate. [`crate::sizing`] computes the number of bits.
 
 use super::HashFamily;
 use crate::mismatch::ensure_equal;
@@ -37,8 +37,9 @@ pub fn mix(word: u64, multiplier: u64) -> u64 {
 /// Maps a word to another one that has no visible relation to it. The function is a bijection.
 ///
 /// It is the finaliser of SplitMix64 (Steele, Lea, Flood, *Fast splittable pseudorandom number generators*, 2014, with
-/// the constants of Stafford's variant 13). Every input bit flips every output bit with a probability of nearly 1/2.
-/// One stage of a ring uses the word and the other stage the result; the two stages therefore have no common pattern.
+/// the constants of Stafford's variant 13). Every input bit flips every output bit with a probability of nearly 1/2. In
+/// a staged ring, one stage uses the word and the other stage uses the result, so the positions in the two stages have
+/// no common pattern.
 #[inline(always)]
 pub const fn finalise(word: u64) -> u64 {
     let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

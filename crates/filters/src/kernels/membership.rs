@@ -69,8 +69,8 @@ pub(crate) struct SingleCheck(TestLine);
 pub(super) type TestLine = unsafe fn(&Line, u64) -> bool;
 
 impl PartialEq for SingleCheck {
-    /// The parameters of a filter determine its test. Addresses of functions say nothing: equal functions may differ in
-    /// them.
+    /// Filters with equal parameters have the same test, so there is nothing to compare. The addresses of the functions
+    /// cannot be compared, because one function may have several addresses.
     fn eq(&self, _: &Self) -> bool {
         true
     }

@@ -2,9 +2,9 @@
 //! table without parts.
 //!
 //! The owners from `oldest` to `next` are live. There are at most seven eighths as many live owners as tags, so a tag
-//! identifies at most one of them. Slots of an expired owner may remain for a while. Before its tag is reused, at least
-//! [`sweep_owners`] owners are added. Each addition sweeps its share of the lines, so together they sweep the whole
-//! table.
+//! identifies at most one of them. Slots of an expired owner may remain for a while. But at least [`sweep_owners`]
+//! owners are added before the tag is reused, and each addition sweeps a few lines. Together, these additions sweep the
+//! whole table, so no slot of the expired owner is left.
 
 use super::line::EMPTY_TAG;
 use crate::snapshot::RestoreError;
@@ -69,7 +69,7 @@ impl<const BITS: u32> Numbering<BITS> {
     /// Restores a numbering from its [`fields`](Self::fields).
     pub(super) fn restore([oldest, next]: [u64; 2]) -> Result<Self, RestoreError> {
         let next = within("the next owner", next, 1..=NUMBER_MAX)?;
-        // The range may span one number more than the maximum of live owners, because one number between them may be
+        // The range may span one number more than the maximum of live owners, because one of its numbers may have been
         // skipped.
         let first = next.saturating_sub(live_max(BITS) + 1).max(1);
         let numbering = Self { oldest: within("the oldest owner", oldest, first..=next)?, next };

@@ -8,8 +8,8 @@ use crate::lines::Line;
 /// The number of lines of a table, and its growth.
 ///
 /// A table that grew consists of `factor` interleaved tables of `base` lines: line `factor * i + j` is line `i` of
-/// table `j`. The home line of a feature, computed from the total number of lines, selects the interleaved table. Both
-/// lines of a feature are therefore among the copies of its former lines.
+/// table `j`. The home line of a feature, computed from the total number of lines, selects the interleaved table. Each
+/// line of a feature is therefore a copy of one of the two lines that it had before the table grew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TableShape {
     /// Number of lines before any growth. Always even, so that the two lines of a feature differ.

@@ -14,8 +14,8 @@ use crate::{Fingerprint, OutOfMemory};
 /// Maximum number of owners of a feature. Further owners are refused.
 ///
 /// Slots of other features with the same check are counted as well, because they cannot be distinguished. At a load of
-/// 0.95, such slots occupy one of the four places of 12 % of the features, and all four places of one feature in
-/// 100,000.
+/// 0.95, 12 % of the features have one of their four places taken by such a slot, and one feature in 100,000 has all
+/// four taken.
 pub const OWNERS_PER_FEATURE_MAX: usize = 4;
 
 /// Maximum number of slots moved before one is evicted. With nine million slots, the first eviction occurs at a load of
@@ -77,8 +77,8 @@ pub struct Added {
     pub stored: [u32; PARTS],
     /// Number of features refused because they have [`OWNERS_PER_FEATURE_MAX`] owners.
     pub refused: usize,
-    /// Number of evicted slots of other live owners. If a slot of this owner is evicted, and this call stored features
-    /// of the same part, it is subtracted from `stored` instead.
+    /// Number of evicted slots of other live owners. An evicted slot of this owner is subtracted from `stored` instead,
+    /// if this call stored features of the same part.
     pub evicted: usize,
 }
 
@@ -313,7 +313,8 @@ impl<const BITS: u32> OwnerTable<BITS> {
         Some(self.displace_oldest(line, homeless))
     }
 
-    /// Evicts the oldest of `homeless` and the slots of a full line, and stores the others.
+    /// Compares `homeless` with the slots of a full line, evicts the oldest of them, and stores the others in the line.
+    /// Returns the evicted slot.
     fn displace_oldest(&mut self, line: usize, homeless: Slot) -> Slot {
         let numbering = self.numbering;
         let age_order = |slot: Slot| numbering.place_of(slot.tag);

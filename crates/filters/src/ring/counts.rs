@@ -1,10 +1,10 @@
 //! A ring of refined counts: the number of insertions of a key in each live generation.
 //!
 //! A line is sixteen slots of 32 bits, and nibble g of a slot is the cell of generation g. A key has two lines and two
-//! slots in each, one among the first eight and one among the last eight. Its cells are updated by H1 and H2 within the
-//! generation. A count above 15 is in one of the generation's `records`, stored under the key's first line and a tag. A
-//! ring restored from a snapshot may also have "any" records. Such a record counts all keys that have the same first
-//! slot and no record of their own.
+//! slots in each, one among the first eight and one among the last eight. Within a generation, its cells are updated by
+//! the paper's heuristics H1 and H2. A count above 15 is in one of the generation's `records`, stored under the key's
+//! first line and a tag. A ring restored from a snapshot may also have "any" records. Such a record counts all keys
+//! that have the same first slot and no record of their own.
 
 use super::lanes::{LANES, Lanes, NotLive};
 use super::records::{OWN_TAG, Records};

@@ -40,8 +40,8 @@ const LANE_LINES_MIN: usize = 16;
 const PLACE_MASK: u64 = (1 << 48) - 1;
 const LAST: usize = 7;
 
-/// The tag bit of a record of one key. The other bits are the lowest fifteen of the fingerprint. They include the slots
-/// of the key's cells, so the cells that bound the record can be found from the tag.
+/// The tag bit that marks the record of a single key, as opposed to an "any" record. The other bits are the lowest
+/// fifteen bits of the fingerprint. Twelve of them select the slots of the key's cells, so the tag leads to the cells.
 pub(super) const OWN_TAG: u16 = 1 << 15;
 
 /// Returns the tag of the "any" record for the first slot of `tag`.

@@ -124,10 +124,11 @@ impl LoadRates {
     }
 }
 
-/// Number of positions in half a line up to which rates are computed only once. Every plan of a filter needs them.
+/// Maximum number of positions in half a line for which rates are computed only once in a process. Every plan of a
+/// filter needs these rates.
 const KNOWN_MAX: usize = ONE_LINE_HASHES_MAX.div_ceil(2) as usize;
 
-/// Returns [`half_rates`].
+/// Returns the result of [`half_rates`], which is kept for up to [`KNOWN_MAX`] positions.
 fn known_half_rates(positions: usize) -> Cow<'static, [f64]> {
     static KNOWN: [OnceLock<Vec<f64>>; KNOWN_MAX + 1] = [const { OnceLock::new() }; KNOWN_MAX + 1];
     match KNOWN.get(positions) {

@@ -102,7 +102,7 @@ impl MembershipPlan {
 }
 
 /// Adds the rate at which keys share all 64 bits of a fingerprint, n / 2^64. (A filter that uses fewer bits uses enough
-/// of them for truncation to add less than a thousandth to the rate.)
+/// of them that truncation increases the rate by less than a thousandth.)
 fn with_shared_fingerprints(keys: u64, rate: f64) -> f64 {
     (rate + shared_fingerprint_rate(keys, FINGERPRINT_BITS_MAX)).min(1.0)
 }

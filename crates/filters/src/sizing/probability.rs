@@ -70,8 +70,7 @@ pub(super) fn ln_binomial_range(trials: f64, p: f64, low: f64, high: f64) -> f64
     (ln_start + (1.0 + upwards + downwards).ln()).min(0.0)
 }
 
-/// A number of standard deviations that is so large that the probability of a larger deviation does not change an `f64`
-/// near 1.
+/// Number of standard deviations beyond which no probability is large enough to change an `f64` near 1.
 const CERTAIN: f64 = 40.0;
 
 /// Returns the sum of the terms after `start`, up to `end`, relative to the term at `start`. `ratio(j)` is term j + 1

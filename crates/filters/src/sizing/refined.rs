@@ -27,8 +27,8 @@ pub enum Order {
     Runs,
     /// Insertions of all keys shuffled (experiments 3, 4, 6, 7 and 8).
     Shuffled(Counts),
-    /// Unknown order. The estimate is between the rates of runs and of the intuitive filter, as a fraction of distinct
-    /// keys.
+    /// Unknown order. The estimate lies between the rate for runs and the rate of the intuitive filter. It is a
+    /// fraction of the distinct keys, not weighted by their counts.
     Unknown,
 }
 
@@ -97,7 +97,7 @@ pub fn intuitive_error(keys: u64, cells: u64, hashes: u32) -> f64 {
 /// |---|---|---|---|
 /// | [`Order::Runs`] | the integral with ρ = 1 | −10 %, +30 % (equal counts: ±5 %) | experiments 1, 2, 5 |
 /// | [`Order::Shuffled`] | fitted ρ | a factor of 1.3 for m/n 8 to 32, k 4 to 8, means 1 to 100, v up to 1; elsewhere 0 to f_I | experiments 3, 4, 6, 7, 8 |
-/// | [`Order::Unknown`] | geometric mean of the ends | runs to f_I | all |
+/// | [`Order::Unknown`] | geometric mean of the band's ends | runs to f_I | all |
 ///
 /// Wrong keys are weighted by their count, as in the paper. The exception is the estimate for `Unknown`, which is the
 /// plain fraction of keys. If counts are very unequal, the weighted fraction is lower than this estimate.

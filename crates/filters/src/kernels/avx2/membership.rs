@@ -79,8 +79,8 @@ impl<const K: u32> Pattern<K> {
     /// First byte of the positions of the second half.
     const HIGH_FROM: usize = if Self::ONE_WORD { 4 } else { 8 };
 
-    /// For each rotation, the byte to compare each position with. They are precomputed, because computing them takes
-    /// longer than a single check.
+    /// For each rotation, the byte to compare each position with. The bytes are precomputed, because computing them
+    /// takes longer than a single check.
     const PARTNERS: [[u8; 16]; 4] = [Self::partners(1), Self::partners(2), Self::partners(3), Self::partners(4)];
     const DISPLACEMENTS: [u8; 16] = Self::displacements();
 
