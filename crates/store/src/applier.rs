@@ -1,8 +1,8 @@
 //! The applier thread, which applies batches that are on disk while the writer writes the next one.
 //!
 //! Batches are applied in the order in which they were written. The writer hands a batch over only if another one is
-//! already queued. Otherwise it applies the batch itself, which saves two thread switches. Before it does so, and
-//! before it begins a snapshot, it waits until all batches that it handed over are applied.
+//! already queued. Otherwise it applies the batch itself, which saves two thread switches. Before the writer applies a
+//! batch itself or begins a snapshot, it waits until all batches that it handed over are applied.
 
 use std::io;
 use std::sync::Arc;

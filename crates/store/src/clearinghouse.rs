@@ -115,9 +115,9 @@ impl Clearinghouse {
     }
 }
 
-/// Fails if the directory contains other files, or a store without its founding file, because a mistyped path must not
-/// become a store and a store must not be founded twice. Call this before taking the lock, which would create a file
-/// there.
+/// Fails if the directory contains other files, because a mistyped path must not become a store. Also fails if it
+/// contains a store without its founding file, because a store must not be founded twice. Call this before taking the
+/// lock, which would create a file in the directory.
 fn ensure_can_be_founded(directory: &Path) -> Result<(), OpenError> {
     if !directory.is_dir() || directory.join(FOUNDING_FILE).exists() {
         return Ok(());
@@ -171,7 +171,8 @@ impl Machine for Engine {
         if event.is_frequent() && event.is_within_bounds() { Ok(()) } else { Event::decode(encoded).map(drop) }
     }
 
-    /// While a server is forgotten, the rings that are being rebuilt exist only in memory and in the journal.
+    /// Allows no snapshot while a server is being forgotten, because a snapshot would not contain the rings that are
+    /// being rebuilt. They exist only in memory and in the journal.
     fn may_snapshot(&self) -> bool {
         !self.is_forgetting()
     }

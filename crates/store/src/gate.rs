@@ -1,7 +1,7 @@
 //! A lock for one writer, which works in slices, and many readers, which never wait for more than one slice.
 //!
-//! A plain lock does not guarantee this. A writer that unlocks and locks again usually wins against readers that are
-//! still waking up, slice after slice. This lock counts waiting readers, and the writer does not lock while there are
+//! A plain lock does not guarantee this. A writer that unlocks and locks again usually wins, slice after slice, against
+//! readers that are still waking up. This lock counts waiting readers, and the writer does not lock while there are
 //! any.
 
 use std::sync::atomic::{AtomicUsize, Ordering};

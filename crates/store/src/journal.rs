@@ -110,8 +110,8 @@ impl Journal {
         self.poison.as_ref()
     }
 
-    /// Appends a record, and waits for the disk if `sync` is true. On failure, nothing is appended. Only a failed sync
-    /// can leave the record in the file.
+    /// Appends a record, and waits for the disk if `sync` is true. On failure, nothing is appended, except that a
+    /// failed sync may leave the record in the file.
     pub(crate) fn append(&mut self, record: &mut RecordBuilder, sync: bool) -> Result<(), JournalError> {
         self.check_poison()?;
         self.make_room()?;

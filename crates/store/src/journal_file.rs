@@ -158,11 +158,14 @@ pub(crate) struct Snapshots {
 
 /// Returns true if the fault at `reader`'s position in the last journal file cannot be an unfinished write.
 ///
-/// It is damage if a snapshot proves that the bad record was on disk. The exception is an intact snapshot that contains
-/// this record and all later ones. That occurs in a copy of the directory if the record was being written while its
-/// file was copied, and the snapshot was copied soon after. It is also damage if a valid record follows that was
-/// written when the bad one was already known to be on disk. (Any other valid record that follows proves nothing: under
-/// relaxed durability, the disk may have persisted a later write and lost an earlier one.)
+/// If an unfinished write could have caused the fault, there are two proofs of damage:
+///
+/// - A snapshot shows that the bad record was on disk. The exception is an intact snapshot that contains this record
+///   and all later ones. Such a snapshot occurs in a copy of the directory, if the record was being written while its
+///   file was copied and the snapshot was copied soon after.
+/// - A later record is valid, and says that the bad record was already on disk when the later one was written. (Any
+///   other valid record after the bad one proves nothing: under relaxed durability, the disk may have persisted a later
+///   write and lost an earlier one.)
 pub(crate) fn is_damage<R: Read + Seek>(
     reader: &mut JournalFileReader<R>,
     fault: RecordFault,
@@ -269,7 +272,8 @@ mod tests {
         builder.finish(first, durable, HEADER.seed()).to_vec()
     }
 
-    /// Reads a whole file. Returns the sequences, and also `None` at a clean end, or whether the fault is damage.
+    /// Reads a whole file. Returns the sequences before the end or the first fault. The second result is `None` without
+    /// a fault; otherwise it is true if the fault is damage.
     fn read(bytes: &[u8]) -> (Vec<u64>, Option<bool>) {
         let mut reader = JournalFileReader::open(Cursor::new(bytes)).unwrap().unwrap();
         let mut sequences = Vec::new();

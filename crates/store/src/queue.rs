@@ -142,7 +142,7 @@ pub(crate) struct Work<M: Machine> {
     pub(crate) jobs: Vec<Job<M>>,
     pub(crate) requests: Vec<Request>,
     pub(crate) finished: Option<Finished>,
-    /// True for the last jobs.
+    /// True if the queue is closed and no jobs are left after these.
     pub(crate) closing: bool,
 }
 

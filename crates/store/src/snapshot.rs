@@ -96,7 +96,7 @@ pub(crate) enum BlockFault {
     Header(u64),
     #[error("the checksum of the block at byte {0} does not match")]
     Checksum(u64),
-    #[error("the length in the trailer at byte {0} differs from that of the blocks")]
+    #[error("the length in the trailer at byte {0} differs from the total length of the blocks")]
     Total(u64),
     #[error("there is data after the trailer at byte {0}")]
     Trailing(u64),

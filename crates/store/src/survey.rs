@@ -66,8 +66,8 @@ pub struct Survey {
     pub cut: Vec<String>,
     /// Files that do not belong to the store.
     pub others: Vec<String>,
-    /// Files that were removed during the survey, for example by the server that uses the store. Sequences may then
-    /// only seem to be missing.
+    /// Files that were removed during the survey, for example by the server that uses the store. Events in these files
+    /// may then be reported as missing by mistake.
     pub went: Vec<String>,
 }
 

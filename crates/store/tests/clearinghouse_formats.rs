@@ -1,7 +1,7 @@
 //! Clearinghouses founded by released versions can still be opened, with their complete state.
 //!
 //! `testdata/formats/clearinghouse-v1` to `-v7` are such directories; `formats.rs` explains what to do when a format
-//! changes. Those of version 1 have a realm with a wide key, and keep it.
+//! changes. The realm in `clearinghouse-v1` has a wide key, and keeps it.
 
 mod common;
 

@@ -101,7 +101,7 @@ fn the_budget_in_a_state_overrides_the_founding() {
     let store = open(folder.path(), &Options::default());
     store.submit(vec![claim(Standing::Own, Claim::Report, 1)]).unwrap();
     drop(store);
-    // A realm of the same name with a larger budget.
+    // The founding of the same realm with a larger budget.
     let larger = tempdir().unwrap();
     let with_budget = Founding { budget_bytes: founding().budget_bytes * 2, ..founding() };
     drop(bruit_store::Clearinghouse::open_or_found(larger.path(), &options(), || with_budget, &mut |_| {}).unwrap());
