@@ -78,7 +78,8 @@ pub enum OpenError {
     },
     /// The directory contains other files but no clearinghouse, so no clearinghouse is founded there.
     #[error(
-        "{} contains {file} but no store, so no store was created there; check the path, or use an empty directory",
+        "{} contains {file}, which is not part of a store; no store was created; check the path, or use an empty \
+         directory",
         directory.display()
     )]
     NotEmpty {
