@@ -94,7 +94,8 @@ fn count(path: &Path, key: Key) -> u64 {
     counter.counted().packets()
 }
 
-/// Measures, by flow size, the errors of estimates, and those of counts in the same number of bytes.
+/// Measures the errors of estimates for each range of flow sizes, and the errors of counting filters with the same
+/// number of bytes.
 fn accuracy(report: &mut Report, ranks: &[u32], truth: &[u64], bytes: u64) -> io::Result<()> {
     let filter = filled(ranks, bytes);
     let estimator = filter.estimator();

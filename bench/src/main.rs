@@ -1,7 +1,7 @@
 //! Prints the project's figures, each with its target and whether it is met.
 //!
-//! Speeds are relative to a memory operation or a peer measured in the same run, so that they are comparable between
-//! machines.
+//! Speeds are relative to a memory operation, or to another crate or program, measured in the same run. So they are
+//! comparable between machines.
 
 mod attribution;
 mod counts;

@@ -18,7 +18,7 @@ use crate::timing::{Pair, compare};
 const FILTER_BYTES: usize = 192 << 20;
 /// Number of operations per timed round.
 const OPERATIONS: usize = 1_000_000;
-/// Number of keys in the peers' filters, with about ten bits each.
+/// Number of keys in the filters of published crates, with about ten bits each.
 const PEER_KEYS: usize = FILTER_BYTES * 8 / 10;
 
 pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
@@ -44,7 +44,7 @@ pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
     peers(report, &mut buffer, &asked)
 }
 
-/// Returns a filter of `bytes` bytes with keys 0 to `stored`.
+/// Returns a filter of `bytes` bytes with the first `stored` keys.
 fn filled(bytes: usize, stored: usize) -> OneLineFilter {
     let plan = MembershipPlan::new(Layout::OneLine, stored as u64, Goal::Rate(0.01)).expect("a valid size");
     let mut filter = OneLineFilter::new(bytes / 64, plan.hashes, plan.fingerprint_bits, KeyId(0)).unwrap();
@@ -78,7 +78,8 @@ fn peers(report: &mut Report, buffer: &mut Buffer, asked: &[Fingerprint]) -> io:
     let contains = |filter: &BloomFilter, hash| filter.contains_hash(hash);
     peer(report, "fastbloom", (buffer, asked), &hashes, classical, contains, |filter, hash| filter.insert_hash(hash))?;
 
-    // This filter is static, so inserts are not measured. It has only a tenth of the keys, because building it is slow.
+    // A fuse filter is static, so inserts are not measured. It has only a tenth of the keys, because building it is
+    // slow.
     let fuse_keys: Vec<u64> = stored().take(PEER_KEYS / 10).collect();
     let filter = BinaryFuse8::try_from(fuse_keys.as_slice()).expect("distinct keys");
     let small = Buffer::new(filter.len().next_multiple_of(64));
@@ -105,8 +106,8 @@ fn peer<F>(
     report.add(figure(&format!("peer: {name} inserts / line read-modify-writes"), inserts, Target::None))
 }
 
-/// Measures single checks of our filter relative to published crates. All of them get the same 64-bit hashes, of which
-/// half are stored.
+/// Measures single checks of our filter relative to published crates. All filters get the same 64-bit hashes. Half of
+/// the hashes are stored.
 pub(crate) fn single_checks(report: &mut Report) -> io::Result<()> {
     single_checks_in(report, FILTER_BYTES, "192 MiB")?;
     single_checks_in(report, 256 << 10, "256 KiB")
@@ -132,7 +133,7 @@ fn single_checks_in(report: &mut Report, bytes: usize, size: &str) -> io::Result
     let theirs = || asked.iter().filter(|&&hash| classical.contains_hash(hash)).count();
     add("fastbloom", compare(OPERATIONS, theirs, ours), Target::None)?;
 
-    // A large filter of this kind has a tenth of the keys, because building it is slow.
+    // If the filter is large, the fuse filter gets only a tenth of the keys, because building it is slow.
     let keys: Vec<u64> = hashes().take(stored.min(PEER_KEYS / 10)).collect();
     let fuse = BinaryFuse8::try_from(keys.as_slice()).expect("distinct keys");
     let theirs = || asked.iter().filter(|hash| fuse.contains(hash)).count();

@@ -28,7 +28,7 @@ pub(crate) fn speed(report: &mut Report) -> io::Result<()> {
         let or = compare(BYTES, &mut memcpy, || ours.merge(&theirs));
         report.add(speed_figure("merge by OR / memcpy", or, Target::AtLeast(0.80)))?;
         drop(theirs);
-        // Each of the eight sources has an eighth of the size, so that as many bytes are read as by memcpy.
+        // Each of the eight sources has an eighth of the size, so that the merge reads as many bytes as memcpy does.
         let small = |i: u64| {
             let mut filter = OneLineFilter::new(LINES / 8, 6, 48, KeyId(0)).unwrap();
             filter.insert_batch(&keys(i << 40, 1_000_000));

@@ -13,8 +13,8 @@ use crate::memory::Buffer;
 use crate::report::{Figure, Report, Target};
 use crate::timing::{compare, time};
 
-/// Size of the larger table, in bytes. It exceeds the last-level cache, but can still be filled by owners with 48
-/// features.
+/// Size of the larger table, in bytes. It exceeds the last-level cache, but is small enough that live owners with 48
+/// features each can fill it.
 const TABLE_BYTES: usize = 144 << 20;
 /// Size of the table for owners with 32 features.
 const SMALL_TABLE_BYTES: usize = 96 << 20;

@@ -30,8 +30,8 @@ use subject::Subject;
 
 /// Signatures that the server knows while its speed is measured.
 const KNOWN: Known = Known { pyzor: 500_000, dcc: 200_000, texts: 30_000 };
-/// Memory budget. A site may add only a fifth of a generation per day, so the budget must be large enough for all
-/// reports of the benchmark.
+/// Memory budget. A site may add only a fifth of a generation per day. With this budget, that is enough for all reports
+/// of the benchmark.
 const MEMORY: &str = "4GiB";
 
 pub(crate) fn figures(report: &mut Report) -> io::Result<()> {

@@ -18,9 +18,9 @@ use crate::keys::key;
 use crate::report::{Figure, Report, Target};
 
 const START: Time = Time(4_000 * Realm::SPAM_EPOCH_SECONDS);
-/// Patterns of reports: number of threads, reports per submit, and submits in flight per thread. The first two are
-/// those of a listener's thread, which submits batches from `recvmmsg` without waiting. The third is that of clients
-/// that wait for the answer to each report.
+/// Patterns of reports: number of threads, reports per submit, and submits in flight per thread. In the first two
+/// patterns, the thread of a listener submits batches from `recvmmsg` without waiting. In the third, clients wait for
+/// the answer to each report.
 const LOADS: [Load; 3] = [
     Load { threads: 1, at_once: 64, under_way: 2, target: Target::AtLeast(0.7) },
     Load { threads: 1, at_once: 64, under_way: 8, target: Target::AtLeast(0.7) },

@@ -1,8 +1,9 @@
 //! The survey's two tables of block-based and hierarchical filters, with our measurements.
 //!
 //! The study records payloads of 32 blocks in a classical filter. The survey does not state the size of its filters, or
-//! how many places it tries for an excerpt. Its rates for one block correspond to 32 or 33 places (1 − (1 − f)^32), so
-//! this study looks up an excerpt of x blocks at one alignment and at all offsets of a payload.
+//! at how many places in a payload it looks for an excerpt. For one block and a basic rate f, its rates are those of 32
+//! or 33 places: 1 − (1 − f)^32. So this study looks up an excerpt of x blocks at one alignment and at all offsets of a
+//! payload.
 
 use std::io;
 

@@ -20,8 +20,8 @@ const WORM_EVERY: u64 = 1000;
 const WORM_BYTES: u64 = 800;
 /// Offsets of the worm in a payload. Only a few programs send it, each at its own offset.
 const WORM_OFFSETS: [u16; 4] = [0, 54, 91, 200];
-/// Number of excerpts per length. With a thousand carriers, this gives about as many correct attributions as the survey
-/// has.
+/// Number of excerpts per length. With a thousand carriers, the number of correct attributions is then about the same
+/// as in the survey.
 const EXCERPTS: u64 = 25;
 
 /// Lengths of excerpts in bytes, and the survey's number of incorrect attributions for each (with 25,328 correct ones).
@@ -99,7 +99,7 @@ fn ask(report: &mut Report, what: &str, folder: &Path, truth: &Truth, capture_by
     report.add(Figure::new(name, missed as f64, Target::AtMost(0.0), note))
 }
 
-/// Returns the pairs that carried the worm in the span of `page`, according to the known traffic.
+/// Returns the pairs of hosts between which the worm was sent in the span of `page`, according to the known traffic.
 fn carriers(page: &Page, truth: &Truth) -> BTreeSet<Pair> {
     let span = page.span();
     let within = truth.planted.iter().filter(|planted| {
@@ -112,7 +112,7 @@ fn carriers(page: &Page, truth: &Truth) -> BTreeSet<Pair> {
         .collect()
 }
 
-/// Returns the pairs that carried all of `excerpt` according to the page.
+/// Returns the pairs of hosts between which all of `excerpt` was sent, according to the page.
 fn named(page: &Page, excerpt: &[u8]) -> BTreeSet<Pair> {
     let answer = query(page, &Question::new(excerpt, 1)).expect("the excerpt has a valid length");
     let whole = answer.attributions.into_iter().filter(|attribution| attribution.part.is_whole);

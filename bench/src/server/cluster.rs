@@ -1,7 +1,8 @@
 //! Checks answered by a cluster of two real nodes, compared with a single server.
 //!
 //! Each machine is represented by one processor, which a node and its clients share. So the second node adds a
-//! processor. The ratio shows the overhead of a cluster: each node also looks up the counts of the other.
+//! processor, and without overhead, two nodes would answer twice as many checks. The overhead is that each node also
+//! looks up the counts of the other.
 
 use std::io::{self, Error};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The cost of open dashboards: checks with and without them in turn, and memory for each.
+//! The cost of open dashboards: the speed of checks with and without open dashboards, and the memory per dashboard.
 
 use std::io::{self, BufRead as _, BufReader, Error, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -21,16 +21,17 @@ const VIEWERS: usize = 50;
 const MANY: usize = 120;
 /// Number of open dashboards of one session. The server allows 8.
 const PER_SESSION: usize = 8;
-/// Number of rounds with and without dashboards, in turn. The result is their median.
+/// Number of rounds with dashboards, and of rounds without, which alternate. The result is their median.
 const ROUNDS: usize = 7;
 /// Number of batches in a round. A round must last for several seconds, because dashboards are updated every second.
 const BATCHES: usize = 14;
-/// Number of checks in a batch. Pyzor's replies have 16 bits to name their request.
+/// Number of checks in a batch. It must be below 2^16, because a reply of Pyzor identifies its request by 16 bits.
 const CHECKS: usize = 30_000;
 /// Signatures that the server knows.
 const KNOWN: Known = Known { pyzor: 100_000, dcc: 0, texts: 0 };
 const MEMORY: &str = "256MiB";
-/// Time for the memory of the server to settle after dashboards were opened. Each of them then got some updates.
+/// Time for the memory of the server to settle after dashboards were opened. It is long enough for each dashboard to
+/// receive some updates.
 const SETTLE: Duration = Duration::from_secs(5);
 
 pub(crate) fn figures(report: &mut Report) -> io::Result<()> {

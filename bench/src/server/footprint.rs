@@ -12,7 +12,7 @@ use crate::report::{Figure, Report, Target};
 
 /// Number of signatures of each kind.
 const SIGNATURES: u64 = 1_000_000;
-/// Memory budget, of which texts with shingles get a twentieth: enough for [`SIGNATURES`] of them.
+/// Memory budget. Texts with shingles get a twentieth of it, which is enough for [`SIGNATURES`] texts.
 const MEMORY: &str = "4GiB";
 /// Number of digests in one Pyzor report.
 const DIGESTS: u64 = 100;
@@ -20,7 +20,8 @@ const DIGESTS: u64 = 100;
 const AT_ONCE: u64 = 20_000;
 const MIB: f64 = (1 << 20) as f64;
 
-/// The signatures that a server knows: those with numbers below these limits.
+/// The signatures that a server knows. There is a limit for each kind, and the server knows the signatures with numbers
+/// below it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     pub(crate) pyzor: u64,

@@ -26,7 +26,7 @@ const PYZOR_KNOWN: u64 = 200_000;
 const DIGESTS: u64 = 100;
 /// Number of texts stored in rspamd.
 const TEXTS_KNOWN: u64 = 30_000;
-/// Delay until rspamd has renewed the expiry of the texts that it found. It does that with its next write, 1 to 1.5
+/// Delay until rspamd has renewed the expiry of the texts that it found. rspamd does that with its next write, 1 to 1.5
 /// seconds later.
 const RSPAMD_SYNC: Duration = Duration::from_millis(1_600);
 /// Maximum time for a peer to start, or to store data.
