@@ -8,8 +8,8 @@
 //! | [`milter`] | milter version 6, the side of an MTA |
 //!
 //! The clients do not share an encoder or decoder with `bruit-protocols`, so a test that uses both compares two
-//! implementations. The exception is rspamd's fuzzy storage. Both sides of it need the secrets of
-//! [`bruit_protocols::fuzzy::SharedKey`], so they are in `bruit-protocols`.
+//! implementations. The exception is rspamd's fuzzy storage. Its client and its server both need the secrets of
+//! [`bruit_protocols::fuzzy::SharedKey`], so both are in `bruit-protocols`.
 
 pub mod dcc;
 pub mod milter;

@@ -2,10 +2,10 @@
 
 use std::io::{self, Read, Write};
 
-/// Everything that Postfix 3.7 and Sendmail 8.17 offer as actions.
+/// All actions (changes to messages) that Postfix 3.7 and Sendmail 8.17 offer, one bit each.
 pub const ACTIONS_OFFERED: u32 = 0x1ff;
 
-/// Everything that Postfix 3.7 and Sendmail 8.17 offer as steps.
+/// All steps (properties of the conversation) that Postfix 3.7 and Sendmail 8.17 offer, one bit each.
 pub const STEPS_OFFERED: u32 = 0x1f_ffff;
 
 /// Maximum length of an answer.
@@ -16,22 +16,22 @@ pub const ANSWER_BYTES_MAX: usize = 1 << 20;
 pub enum Answer {
     /// The options of the connection.
     Negotiated {
-        /// The version.
+        /// The version of the protocol.
         version: u32,
         /// The changes that the milter may make.
         actions: u32,
-        /// The steps.
+        /// The commands that the MTA skips, and the other properties of the conversation.
         steps: u32,
         /// The requested macros: stage and names.
         macros: Vec<(u32, String)>,
     },
-    /// Go on.
+    /// Continue with the next command.
     Continue,
-    /// Accept.
+    /// Accept the message.
     Accept,
-    /// Accept and throw away.
+    /// Accept the message and discard it.
     Discard,
-    /// Refuse with an SMTP reply.
+    /// Refuse the command with this SMTP reply.
     Refuse(String),
     /// Insert a header field.
     InsertHeader(u32, String, String),
@@ -68,7 +68,8 @@ impl Answer {
         })
     }
 
-    /// Returns true if this answer ends a command. Changes do not.
+    /// Returns true if this answer is the last one to a command. Answers that change the message, and
+    /// [`Progress`](Self::Progress), come before it.
     #[must_use]
     pub const fn is_final(&self) -> bool {
         matches!(self, Self::Negotiated { .. } | Self::Continue | Self::Accept | Self::Discard | Self::Refuse(_))
@@ -140,8 +141,8 @@ pub fn write_strings(out: &mut Vec<u8>, code: u8, strings: &[&[u8]]) {
     write_command(out, code, &[&data]);
 }
 
-/// Appends the fields and the body of a message, as an MTA does that keeps leading spaces. The message has LF or CRLF
-/// as line ends; the fields are sent with LF, the body with CRLF.
+/// Appends the fields and the body of a message. The values of fields keep their leading space, as current MTAs send
+/// them. The lines of the message may end with LF or CRLF. The fields are sent with LF, the body with CRLF.
 pub fn write_message(out: &mut Vec<u8>, message: &[u8], piece_bytes: usize) {
     let lines: Vec<&[u8]> = message.split_inclusive(|byte| *byte == b'\n').collect();
     let header = lines.iter().take_while(|line| !matches!(**line, b"\n" | b"\r\n")).count();
@@ -170,15 +171,15 @@ pub fn write_message(out: &mut Vec<u8>, message: &[u8], piece_bytes: usize) {
 #[derive(Debug)]
 pub struct Mta<S> {
     stream: S,
-    /// Header values keep their leading space.
+    /// The negotiated steps, one bit each.
     pub steps: u32,
 }
 
 impl<S: Read + Write> Mta<S> {
-    /// Negotiates a connection, with everything offered that current MTAs offer.
+    /// Negotiates a connection. Offers all actions and steps that current MTAs offer.
     ///
     /// # Errors
-    /// If the connection fails, or the answer is not one to a negotiation.
+    /// If the connection fails, or the milter does not answer with its options.
     pub fn open(stream: S) -> io::Result<Self> {
         Self::offer(stream, 6, ACTIONS_OFFERED, STEPS_OFFERED)
     }
@@ -186,7 +187,7 @@ impl<S: Read + Write> Mta<S> {
     /// Negotiates a connection.
     ///
     /// # Errors
-    /// If the connection fails, or the answer is not one to a negotiation.
+    /// If the connection fails, or the milter does not answer with its options.
     pub fn offer(stream: S, version: u32, actions: u32, steps: u32) -> io::Result<Self> {
         let mut mta = Self { stream, steps: 0 };
         let mut out = Vec::new();
@@ -247,7 +248,7 @@ impl<S: Read + Write> Mta<S> {
         self.answers()
     }
 
-    /// Sends a message to a milter that answers nothing before its end. Returns the answers to its end.
+    /// Sends a message to a milter that does not answer before the end of the message. Returns the answers to that end.
     ///
     /// # Errors
     /// As for [`answer`](Self::answer).

@@ -35,7 +35,7 @@ pub struct Answer<'f> {
     pub body: Body,
 }
 
-/// The reason why a frame is not a reply.
+/// The error returned for a frame that is not a valid reply.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AnswerError {

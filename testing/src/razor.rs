@@ -7,7 +7,7 @@ use sha1::{Digest, Sha1};
 
 const BLOCK_BYTES: usize = 64;
 
-/// The reason why bytes are not a reply.
+/// The error returned for bytes that are not a valid reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplyError {
@@ -34,7 +34,7 @@ pub fn write_reports(out: &mut Vec<u8>, signatures: &[E4Signature], ep4: &Ep4) {
     write_all(out, signatures, |out, &e4| put_signature(out, "r", &Signature::E4(e4), Some(ep4)));
 }
 
-/// Appends a report of parts, which follow the header block of their mail.
+/// Appends a report that contains the header block of a mail and, after it, parts of that mail.
 pub fn write_bodies<'p>(out: &mut Vec<u8>, header: &[u8], parts: impl IntoIterator<Item = &'p [u8]>) {
     out.extend_from_slice(b"-a=r&message=*\r\n");
     out.extend_from_slice(header);
@@ -120,7 +120,7 @@ fn read_line(line: &[u8]) -> Option<Reply> {
     }
 }
 
-/// Appends one line per item. Unless there is exactly one, the lines are framed as a batch.
+/// Appends one line per item. Several lines, or none, are framed as a batch; a single line is not.
 fn write_all<T>(out: &mut Vec<u8>, things: &[T], put: impl Fn(&mut Vec<u8>, &T)) {
     if let [thing] = things {
         return put(out, thing);
@@ -211,8 +211,8 @@ mod tests {
 
     #[test]
     fn responses_are_those_of_real_clients() {
-        // The values are from transcripts of razor-agents 2.84. The one for a password of one block is from running its
-        // code.
+        // The values are from transcripts of razor-agents 2.84. The exception is the value for a password of one block,
+        // which the code of razor-agents computed.
         let block = "p".repeat(BLOCK_BYTES);
         for (password, challenge, expected) in [
             ("s3cret", "406d3e65e5946eebcd82", "oUsPU6zmreeHtaW3nBRkR6VNIAgA"),
