@@ -44,7 +44,7 @@ fn read(command: &Command<'_>) {
     match command {
         Command::Macros { macros, .. } => {
             for (name, _) in macros.iter() {
-                // The first macro of a name is found, except for names that are only UTF-8 in part.
+                // Every name can be looked up, except a name that is not valid UTF-8.
                 let _ = std::str::from_utf8(name).map(|name| assert!(macros.get(name).is_some()));
             }
         }

@@ -40,7 +40,7 @@ fn write_again(request: &Request<'_>) {
     let mut out = Vec::new();
     Outgoing { op, digests: &digests, thread: 2000, user: "alice", time }.encode(&mut out, |_, _| [b'0'; 40]);
     let again = Request::decode(&out).expect("our own request can be decoded");
-    // Clients that spell requests shorter than ours can fit more digests into a request.
+    // A client that writes requests more compactly than ours can fit more digests into a request.
     let is_equal = again.digests().eq(digests.iter().copied());
     assert!(is_equal || digests.len() > 150);
     assert_eq!((again.op(), again.first_digest()), (Some(op), digests.first()));

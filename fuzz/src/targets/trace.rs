@@ -1,5 +1,6 @@
-//! Decoded recorder pages can be queried. Every link of a decoded topology has both ends. Invariants of packets and
-//! messages are bounded.
+//! Decoded recorder pages can be queried. In a parsed topology, every link is known to the routers at both of its ends.
+//! The invariant of a packet (the part that stays the same from hop to hop) has a bounded length. Computing the
+//! invariant of a message never panics.
 
 use std::path::Path;
 
