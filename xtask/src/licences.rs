@@ -23,7 +23,7 @@ const PERMISSIVE: &[&str] = &[
     "BSD-3-Clause",
     "BSL-1.0",
     "CC0-1.0",
-    // A licence for data: that of the client's root certificates.
+    // A licence for data. The client's root certificates have it.
     "CDLA-Permissive-2.0",
     "ISC",
     "MIT",

@@ -1,7 +1,8 @@
 //! Set-up: installs the packages, tools and modules that the stages need.
 //!
-//! [`PACKAGES`], [`ARCHIVES`], [`TOOLS`] and [`MODULES`] list what each stage needs. Missing items are installed if that needs no
-//! password and no confirmation. Otherwise the chore fails and names them. Stages are never skipped.
+//! [`PACKAGES`], [`ARCHIVES`], [`TOOLS`] and [`MODULES`] list what each stage needs. Missing items are installed if
+//! that is possible without a password or a confirmation. Otherwise the chore fails and names them. Stages are never
+//! skipped.
 
 use std::path::Path;
 use std::{env, fs};
@@ -293,7 +294,7 @@ fn apt_get(privilege: &[&str], arguments: &[&str]) -> Result<()> {
     command::run(&mut command::program(program, arguments))
 }
 
-/// Downloads the packages of `archive` and unpacks them, if that was not done before.
+/// Downloads the packages of `archive` and unpacks them, unless that is already done.
 fn provide_archive(archive: &Archive) -> Result<()> {
     let Archive { folder, packages, program, stage } = archive;
     let target = command::target_directory()?.join("debian").join(folder);

@@ -1,4 +1,4 @@
-//! Checks where the dependencies come from, and which crates are there in several versions.
+//! Checks where the dependencies come from, and which crates occur in several versions.
 //!
 //! Every crate must come from crates.io, whose versions cannot be changed later and whose checksums are in the lock
 //! file. A second version of a crate makes programs larger and must be listed in [`DUPLICATES`], with its reason.
@@ -42,7 +42,7 @@ const DUPLICATES: &[(&str, &[&str])] = &[
     ("tracing-attributes", &["syn"]),
     // Draws the plots of the laboratory.
     ("resvg", &["miniz_oxide"]),
-    // A crate that the benchmarks compare with.
+    // A crate with which the benchmarks compare ours.
     ("count-min-sketch", &["r-efi"]),
     // Only on Windows.
     ("ring", &["windows-sys"]),

@@ -12,7 +12,7 @@ use super::roots::{copy, write};
 use super::{PROGRAMS, Release};
 use crate::command::{self, run};
 
-/// The units of the package `bruit`. Their names tell debhelper what they are.
+/// The systemd units of the package `bruit`, each with the name that debhelper expects.
 const UNITS: [(&str, &str); 3] = [
     ("bruit.service", "bruit.service"),
     ("bruit-milter.service", "bruit.bruit-milter.service"),

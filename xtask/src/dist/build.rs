@@ -22,8 +22,8 @@ const QUICK: [(&str, &str); 3] = [
     ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),
 ];
 
-/// Installs the target of the published programs, if it is missing, and returns it. What is published is always built
-/// for that target, but packages can be tested with programs for another one.
+/// Installs the target of the published programs, if it is missing, and returns it. Published programs are always built
+/// for that target. Packages can be tested with programs for another target.
 pub(super) fn target(is_quick: bool) -> Result<&'static str> {
     if command::run(&mut command::program("rustup", &["target", "add", TARGET])).is_ok() {
         return Ok(TARGET);
@@ -62,7 +62,8 @@ fn flags(flag: &str, remapped: &[(PathBuf, &str)]) -> Vec<String> {
     remapped.iter().map(|(path, name)| format!("{flag}{}={name}", path.display())).collect()
 }
 
-/// Returns the folders of this machine whose paths compilers would write into the programs, and what to write instead.
+/// Returns the folders of this machine whose paths compilers would write into the programs, each with the path to write
+/// instead.
 fn remapped(release: &Release) -> Result<Vec<(PathBuf, &'static str)>> {
     let mut folders = vec![(release.source.clone(), "/bruit"), (release.work.join("build"), "/target")];
     // Each registry has a folder of its own, named after its address.

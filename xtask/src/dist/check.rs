@@ -7,8 +7,8 @@ use anyhow::Result;
 use super::{PROGRAMS, Release, archives};
 use crate::command::{self, program, run};
 
-/// The units, and the worst exposure that `systemd-analyze security` may find in each, in tenths: 100 is the worst
-/// value.
+/// The systemd units, each with the highest exposure level that `systemd-analyze security` may report. The levels are
+/// in tenths, and 100 is the worst.
 const UNITS: [(&str, &str); 3] = [
     ("packaging/systemd/bruit.service", "14"),
     ("packaging/systemd/bruit-milter.service", "11"),
