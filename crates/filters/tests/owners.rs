@@ -310,7 +310,8 @@ fn up_to_its_capacity_a_table_loses_nothing() {
     }
 }
 
-/// Reports store their lowest fingerprints, so half of the stored bits are not random.
+/// Reports store only their lowest fingerprints, so one half of each stored fingerprint is not random. The test tries
+/// both halves.
 #[test]
 fn the_lowest_fingerprints_spread_as_all_do() {
     let mut table = OwnerTable::with_capacity(30_000).unwrap();

@@ -24,13 +24,13 @@ use crate::lines::Line;
 
 /// Rows of a line.
 pub(crate) const ROWS: usize = 8;
-/// The pairs of rows that a key may skip, selected by three of its bits. At 32 bits per key, counts in six of the eight
-/// cells are more exact than counts in all eight (a mean over-count of 0.0093 against 0.0105). Each pair has one row in
-/// each half of the line, so skipping rows costs the kernel no time.
+/// The pairs of rows that a key may skip. Three bits of the key's fingerprint select the pair. At 32 bits per key,
+/// counts in six of the eight cells are more exact than counts in all eight (a mean over-count of 0.0093 against
+/// 0.0105). Each pair has one row in each half of the line, so skipping rows costs the kernel no time.
 pub(crate) const LEFT_OUT_PAIRS: [[usize; 2]; 8] = [[1, 4], [2, 5], [3, 6], [1, 5], [2, 6], [3, 4], [1, 6], [2, 4]];
 /// k, the number of cells per key.
 pub(crate) const CELLS_PER_KEY: u32 = 6;
-/// Number of the rows 1 to 6 that every key uses.
+/// Number of rows that a key uses among rows 1 to 6.
 pub(super) const INNER_ROWS_USED: usize = 4;
 /// The highest value of a cell. If all cells of a key have this value, its count is in its record.
 pub(crate) const CELL_TOP: u64 = 15;

@@ -32,7 +32,8 @@ const RECORDS_PER_LINE: usize = 5;
 ///
 /// A generation with 40 bits per key then has one record for every 25.6 keys. With Zipf-distributed traffic, this is
 /// enough if keys arrive nine times on average: in a measurement with two million keys, the counts of 3.85 % of the
-/// keys exceeded 15. If keys arrive ten times or more, the counts of the last keys that exceed 15 become too high.
+/// keys exceeded 15. If keys arrive ten times or more, the table of records fills up, and the counts of the keys that
+/// are last to exceed 15 become too high.
 const CELL_LINES_PER_LINE: usize = 10;
 /// Minimum number of lines of a lane, so that small rings do not fill up at once.
 const LANE_LINES_MIN: usize = 16;

@@ -3,8 +3,8 @@
 //! Positions are bytes of one register: the positions in the first half of the line begin at byte 0, those in the
 //! second half at byte `HIGH_FROM`. A check spreads them to 32-bit lanes, selects the word of each position by a
 //! permutation of the line, and tests the bit. An insert computes the mask of the line in registers, because k separate
-//! stores to a line would wait for each other. The insert shifts a one bit in every word at the same time. The shift
-//! count is in range only in the word that contains the position, so the other words become zero.
+//! stores to a line would wait for each other. To set one position, the insert shifts the number 1 in all words at the
+//! same time. The shift count is in range only in the word that contains the position, so the other words become zero.
 
 use std::arch::x86_64::*;
 
