@@ -197,7 +197,7 @@ impl Journal {
     }
 }
 
-/// Creates an empty journal file. It has its final name only when it is completely on disk.
+/// Creates an empty journal file. The file gets its final name only when it is completely on disk.
 fn begin(disk: &dyn Disk, directory: &std::path::Path, header: Header) -> io::Result<()> {
     let name = journal_file_name(header.sequence);
     let temporary = directory.join(format!("{TEMPORARY_PREFIX}{name}"));

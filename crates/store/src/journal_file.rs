@@ -13,8 +13,8 @@ use crate::record::{MARKER, RECORD_HEADER_BYTES, RECORD_OVERHEAD_BYTES, RecordHe
 /// Number of bytes searched at a time for a record after a bad one.
 const SEARCH_BYTES: usize = 1 << 20;
 
-/// Number of valid headers without a valid record that a search examines before it reports damage. They do not occur by
-/// accident, but without a bound a crafted file could keep the search busy for days.
+/// Number of valid headers without a valid record that a search examines before it reports damage. Such headers do not
+/// occur by accident, but without a bound a crafted file could keep the search busy for days.
 const SEARCH_CANDIDATES_MAX: usize = 1024;
 
 /// The reason why no record could be read.

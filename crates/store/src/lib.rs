@@ -1,9 +1,9 @@
 //! Durable storage for a clearinghouse: every confirmed event survives a crash and is applied exactly once.
 //!
-//! A [`Store`] contains a [`Machine`], which is any deterministic state that is changed by events. It writes every
-//! accepted event to a journal and waits for the disk *before* it applies the event and answers. Snapshots are written
-//! while the machine runs. Opening restores the newest intact snapshot and replays the journal after it. The store does
-//! not know the meaning of events.
+//! A [`Store`] contains a [`Machine`], which is any deterministic state that is changed by events. The store writes
+//! every accepted event to a journal and waits for the disk *before* it applies the event and answers. Snapshots are
+//! written while the machine runs. Opening restores the newest intact snapshot and replays the journal after it. The
+//! store does not know the meaning of events.
 //!
 //! ```text
 //!   submit ──► queue ──► writer thread: admit, one record, one fdatasync ──► applier thread: apply, answer
@@ -14,7 +14,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`machine`] | the trait of a stored state |
-//! | [`clearinghouse`], [`founding`] | the engine as such a machine, and its initial settings |
+//! | [`clearinghouse`], [`founding`] | the engine as a machine, and the initial settings of a clearinghouse |
 //! | `store`, `queue`, `writer`, `applier`, `background` | the running store, its queue of submitted events, and its three threads |
 //! | `gate` | the lock on the machine, whose writer lets readers in between slices |
 //! | `header`, `record`, `journal_file`, `snapshot` | the formats of headers, records of a journal file, and blocks of a snapshot |

@@ -89,7 +89,7 @@ pub enum RestoreError {
     /// The bytes could not be read, or a checksum does not match.
     #[error(transparent)]
     Read(#[from] io::Error),
-    /// The bytes are a state of another machine, which was written by a later program or with other settings. This is
+    /// The bytes are a state of another machine: they were written by a later program or with other settings. This is
     /// not damage, so the store does not fall back to an older snapshot.
     #[error(transparent)]
     Unlike(Box<dyn std::error::Error + Send + Sync>),

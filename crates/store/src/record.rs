@@ -2,8 +2,8 @@
 //!
 //! A record consists of a header (32 bytes), events (each a length and its bytes) and a checksum (8 bytes). The header
 //! has a checksum of its own, so that a length can be trusted before the payload is read. `durable` is the sequence up
-//! to which the journal was known to be on disk when the record was written. It helps to distinguish a torn write from
-//! damage.
+//! to which the journal was known to be on disk when the record was written. This field helps to distinguish a torn
+//! write from damage.
 
 use bruit_engine::codec::{Malformed, Reader};
 

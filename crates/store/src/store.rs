@@ -81,7 +81,7 @@ pub struct Status {
     pub waiting_events: usize,
     /// The time at which the write in progress started, if there is one.
     pub writing_since: Option<Instant>,
-    /// The reason why the store no longer accepts events; `None` if it does.
+    /// The reason why the store no longer accepts events; `None` if it accepts them.
     pub poisoned: Option<Arc<io::Error>>,
     /// The error of the last snapshot, if it failed.
     pub snapshot_failure: Option<Arc<io::Error>>,

@@ -26,12 +26,12 @@ use crate::store::{Durability, Options, SharedState};
 /// Number of bytes of a snapshot that are copied under one lock.
 const SNAPSHOT_SLICE_BYTES: usize = 256 << 10;
 
-/// Number of bytes of a snapshot that are copied for each event applied in the meantime. This bounds the machine's log
-/// of overwritten state. For example, a state of 256 MiB is copied within 4096 events.
+/// Number of bytes of a snapshot that are copied for each event applied while the snapshot runs. This ratio bounds the
+/// machine's log of overwritten state. For example, a state of 256 MiB is copied within 4096 events.
 const SNAPSHOT_BYTES_PER_EVENT: usize = 64 << 10;
 
-/// Size of the machine's log of overwritten state above which the writer only copies. One event can overwrite much data
-/// at once, such as a tick that clears old lines.
+/// Maximum size of the machine's log of overwritten state. While the log is larger, the writer copies the snapshot and
+/// writes no events. A single event can overwrite much data, such as a tick that clears old lines.
 const SNAPSHOT_LOGGED_BYTES_MAX: usize = 4 << 20;
 
 /// Number of snapshots to keep: the newest, and one to fall back to.

@@ -101,7 +101,8 @@ fn a_foreign_snapshot_does_not_affect_other_files() {
     assert_eq!(numbers(folder.path()).len(), 60);
 }
 
-/// A directory can be opened but not read like a file, even by root. It stands for any I/O error.
+/// The test replaces a snapshot by a directory, which stands for any I/O error: it can be opened but not read like a
+/// file, even by root.
 #[test]
 fn an_unreadable_snapshot_is_not_damage_and_causes_no_fallback() {
     let folder = with_snapshots();

@@ -70,11 +70,11 @@ pub(crate) fn features() -> Features {
 
 pub(crate) const DIGEST: [u8; 64] = [0xD1; 64];
 
-/// Returns events of every kind, with every change. They lead to this state:
+/// Returns events of every kind, including every kind of account and whitelist change. They lead to this state:
 ///
 /// Signature 1 is spam, 2 is revoked, 3 is newly whitelisted, 4 is no longer whitelisted, and 5 has seven recipients.
 /// The text of [`features`] is known as signature 1. [`DIGEST`] has weight 3 on list 2, and another text is deleted.
-/// There are three accounts.
+/// There are four accounts.
 pub(crate) fn events_of_every_kind() -> Vec<Event> {
     let replicas = founding().engine().unwrap();
     let own = by(Standing::Own, 1);
