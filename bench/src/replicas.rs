@@ -28,7 +28,7 @@ const KEYS: u8 = 8;
 /// Messages with fewer words than this are counted separately.
 const SHORT_WORDS: usize = 50;
 
-/// Classes of attacks. Each has the first letter of its attacks' names, a description, and the minimum share of
+/// Classes of attacks. Each class has the first letter of its attacks' names, a description, and the minimum share of
 /// replicas to be found.
 const CLASSES: [(&str, &str, f64); 8] = [
     ("a", "random addition", 0.99),
@@ -41,7 +41,8 @@ const CLASSES: [(&str, &str, f64); 8] = [
     ("short bases", "all attacks on messages of fewer than 50 words", 0.90),
 ];
 
-/// Kinds of pairs that are not replicas. Each has the maximum share that may be mistaken for replicas.
+/// Kinds of pairs that are not replicas. Each kind has the maximum share of its pairs that may be mistaken for
+/// replicas.
 const PAIRS: [(&str, f64); 7] = [
     ("newsletter", 0.003),
     ("reply_quote", 0.10),

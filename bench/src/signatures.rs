@@ -50,7 +50,8 @@ fn sign_all(mail: &Mail, wanted: &Wanted) -> usize {
     mail.messages.iter().map(|message| sign(message, wanted, &context).signatures.len()).sum()
 }
 
-/// Compares the CPU time of our digests with that of Pyzor's, for the same messages. Each uses one process.
+/// Compares the CPU time of our digests with the CPU time of Pyzor's digests of the same messages. Each implementation
+/// runs in one process.
 fn pyzor(mail: &Mail, report: &mut Report) -> io::Result<()> {
     let name = "Pyzor digests, times faster than Pyzor's own code";
     let Some(theirs) = pyzor_seconds(mail)? else {

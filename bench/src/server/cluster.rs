@@ -23,8 +23,8 @@ use crate::timing::median;
 const ROUNDS: usize = 5;
 /// Number of checks per round and node.
 const CHECKS: usize = 100_000;
-/// Number of reports sent to each node before the measurement. Each has three signatures. They are sent in batches,
-/// because the number of reports per client network is limited.
+/// Number of reports sent to each node before the measurement. Each report has three signatures. The reports are sent
+/// in batches, because the number of reports per client network is limited.
 const REPORTS: usize = 60_000;
 const REPORTS_TOGETHER: usize = 20_000;
 /// Maximum time for the nodes to exchange their reports.
