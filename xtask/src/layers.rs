@@ -1,9 +1,9 @@
 //! `cargo xtask layers`: checks that crates depend only on lower layers.
 //!
-//! [`TABLE`] is the architecture as data. Each row lists the crates that one crate may use. It may also use everything
-//! that the listed crates may use. Dev-dependencies are not restricted, so that a test may use the whole system. There
-//! are two exceptions: nothing may depend on the chores or the benchmarks, and no crate of the product may depend on
-//! the laboratory.
+//! [`TABLE`] is the architecture as data. Each row lists the crates that one crate may use. That crate may also use
+//! everything that the listed crates may use. Dev-dependencies are not restricted, so that a test may use the whole
+//! system. There are two exceptions: nothing may depend on the chores or the benchmarks, and no crate of the product
+//! may depend on the laboratory.
 
 use std::collections::BTreeSet;
 

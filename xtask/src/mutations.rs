@@ -152,7 +152,7 @@ pub(crate) fn run(first_seed: u64) -> Result<()> {
         let good = fs::read_to_string(&file)?;
         fs::write(&file, mutation.apply(&good)?)?;
         let caught = catch(&copy, mutation, first_seed).with_context(|| format!("fault {}", mutation.name));
-        // The copy is used again, even after an error.
+        // Restore the file even after an error, because the copy is used again.
         fs::write(&file, good)?;
         match caught? {
             Some(failure) => println!("caught: {}: {failure}", mutation.name),
@@ -193,7 +193,7 @@ fn first_failure(program: &Path, count: u64, first_seed: u64) -> Result<Option<S
     let mut running = networks.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let lines = BufReader::new(running.stdout.take().context("no output")?).lines();
     let failure = lines.map_while(Result::ok).find(|line| line.starts_with("seed "));
-    // The other thread may be in the middle of a network.
+    // Stop the program, because its other thread may still be simulating a network.
     let _ = running.kill();
     running.wait()?;
     Ok(failure.map(|line| line.split("; Summary").next().unwrap_or_default().to_owned()))

@@ -27,8 +27,8 @@ pub(crate) fn fuzz(input: &[u8]) {
 }
 
 /// Corrects the fields that the bits of `wishes` select. Bit 0 is for the checksums, bit 1 for the number of words
-/// (computed from the length), bit 2 for the ID of the included key read as a wide key, bit 3 for its ID read as a
-/// narrow key.
+/// (computed from the length), bits 2 and 3 for the key ID. Bit 2 computes it as for a wide key, bit 3 as for a narrow
+/// key.
 fn fix_fields(bytes: &mut [u8], wishes: u8) {
     let has_key = bytes[15] & 1 == 1 && bytes.len() >= MAP_HEADER_BYTES + KEY_BYTES;
     let front = if has_key { MAP_HEADER_BYTES + KEY_BYTES } else { MAP_HEADER_BYTES };

@@ -22,7 +22,7 @@ const UNITS: [(&str, &str); 3] = [
 /// The ports of the container: Razor, DCC, Pyzor, rspamd and HTTP.
 const PORTS: [&str; 5] = ["2703/tcp", "6277/udp", "24441/udp", "11335/udp", "8625/tcp"];
 
-/// The user in the container. It has no name there, since the image has no other files.
+/// The user in the container. The user has no name there, because the image has no list of users.
 const USER: &str = "65532:65532";
 
 /// Makes all archives.
