@@ -1,12 +1,12 @@
-//! Base64 decoding as in the original programs. Characters outside the alphabet are skipped, and the first `=` ends the
-//! text.
+//! Base64 decoding as in the clients of DCC and Razor. Characters outside the alphabet are skipped, and the first `=`
+//! ends the text.
 
 use memchr::memchr;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Value of a character outside the alphabet. No other value has this bit, so the bitwise OR of a group's values
-/// reveals such a character.
+/// Value of a character outside the alphabet. All characters in the alphabet have values below 64, so the bitwise OR of
+/// a group's values shows whether the group has such a character.
 const NONE: u8 = 64;
 
 /// The value of each byte.

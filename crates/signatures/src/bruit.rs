@@ -1,5 +1,5 @@
-//! Recognition of near replicas by features of the visible text. After additions and substitutions, enough features are
-//! still the same.
+//! Recognition of near replicas by features of the visible text. A copy with additions and substitutions still has
+//! enough features of the original.
 //!
 //! The text is processed in three steps. `fold` removes case and accents and replaces look-alikes. `words` splits the
 //! text into words, converts digits and symbols that stand for letters, and joins words that are spelt letter by
@@ -37,7 +37,8 @@ pub const PAIRS_ENOUGH: usize = 12;
 /// quoted words count as the sender's own.
 const QUOTED_PERCENT_MIN: usize = 90;
 
-/// Minimum number of own words in a message that quotes another. A message with fewer is a terse reply.
+/// Minimum number of the sender's own words in a message with quoted lines. If there are fewer, they may be a terse
+/// reply.
 const TERSE_WORDS: usize = 8;
 
 /// A message with fewer storable features than this also gets a hash of its whole text. Its features alone may not be
@@ -74,7 +75,7 @@ pub struct Features {
 pub struct Explanation {
     /// Lines that contain words.
     pub lines: Vec<ExplainedLine>,
-    /// Status of quoted lines.
+    /// The author of the quoted lines.
     pub quoted: Quoted,
 }
 
@@ -173,7 +174,7 @@ impl Explanation {
     }
 }
 
-/// Status of the quoted lines of a message.
+/// The author of the quoted lines of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Quoted {
     /// Another author's words.
@@ -182,7 +183,7 @@ pub enum Quoted {
     /// The sender's own words, disguised as a quotation. Nearly all words are in quoted lines, and no author is named
     /// above them.
     IsDisguise,
-    /// Another author's words. The sender added hardly any.
+    /// Another author's words, to which the sender added hardly any.
     IsAllThereIs,
 }
 
@@ -198,8 +199,9 @@ impl Quoted {
         if quoted == 0 {
             Self::IsNotOwn
         } else if unattributed > 0 && unattributed * 100 >= (body + quoted) * QUOTED_PERCENT_MIN {
-            // A few words outside the quoted lines may be a terse reply. In that case, only the exact text is used. If
-            // there are more words, they are the message, however much is quoted.
+            // If there are only a few words outside the quoted lines, they may be a terse reply. Then the quoted words
+            // do not count as the sender's own, and only the exact text identifies the message. If there are more
+            // words, they are the message, however much is quoted.
             match body {
                 0 => Self::IsDisguise,
                 1..TERSE_WORDS => Self::IsAllThereIs,
@@ -266,8 +268,8 @@ fn pairs(words: &[u64], seen: &mut NumberSet) -> Vec<u64> {
     pairs
 }
 
-/// A set of numbers that costs a third as much as a `HashSet`. An attacker can choose words whose numbers collide. So a
-/// number is looked up in at most [`PROBES_MAX`](Self::PROBES_MAX) slots, and dropped if all of them are taken.
+/// A set of numbers that is three times as fast as a `HashSet`. An attacker can choose words whose numbers collide. So
+/// a number is looked up in at most [`PROBES_MAX`](Self::PROBES_MAX) slots, and dropped if all of them are taken.
 struct NumberSet {
     slots: Vec<u64>,
     mask: usize,

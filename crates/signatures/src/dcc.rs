@@ -21,10 +21,10 @@
 //! original programs differ from each other: `dccifd` drops a greeting on the very first line of a body, but `dccproc`
 //! keeps it. This module drops it.
 //!
-//! The observations allow several rules in some places. This module uses the following ones:
+//! In some places, the observations fit more than one rule. This module uses the following rules:
 //!
 //! - If a field is repeated, the last one in the text counts. For `Received`, the original documents this rule. Every
-//!   relay adds its field at the top, so the last field is that of the first relay.
+//!   relay adds its field at the top, so the first relay added the last field.
 //! - An empty field has the checksum of the empty string. A missing field has no checksum.
 //! - Body covers everything after the message header, including boundaries and headers of parts. Fuz1 covers only the
 //!   contents of parts, of any type.

@@ -36,8 +36,8 @@ pub enum Piece {
     OtherText,
     /// A picture.
     Picture,
-    /// A business card, invitation, key or signature, a text that a mail server made an attachment of, or a file of a
-    /// few bytes.
+    /// A business card, invitation, key or signature, a text that a mail server turned into an attachment, or a file of
+    /// a few bytes.
     Accessory,
     /// Any other file.
     File,
@@ -142,8 +142,8 @@ impl Piece {
         Self::ALL.into_iter().find(|piece| piece.name() == name)
     }
 
-    /// Returns the kind of a file, determined by its header, its first bytes and its file extension. These must not
-    /// contradict each other. Otherwise, spam could label its payload as a logo.
+    /// Returns the kind of a file, determined by its header, its first bytes and its file extension. If they contradict
+    /// each other, the file does not count as a picture, so that spam cannot label its payload as a logo.
     pub(crate) fn of_file(part: &Part<'_>, content: &[u8]) -> Self {
         // The outline and the signature must agree on the kind. The outline is computed from the first bytes only, so
         // the signature must not use more.

@@ -30,16 +30,16 @@
 //! | both `charset*=` and `charset*0=` | put the unnumbered one first |
 //! | more than 4,300 digits in `charset*0=` | treat it as the largest number |
 //! | an RFC 2231 `charset*=` on a leaf that is not text and contains 8-bit bytes | use its value as the name |
-//! | `idna`, `punycode` or `undefined` as the character set of such a leaf | treat it as unknown |
+//! | on the same kind of leaf, the character set `idna`, `punycode` or `undefined` | treat it as unknown |
 //! | leaves nested deeper than about 980 (Python's recursion limit) | see [`NESTING_MAX`] |
 //!
 //! # Known differences
 //!
 //! - Parts are not split if they are nested deeper than [`NESTING_MAX`].
-//! - Character sets that do not belong in mail are treated as unknown, i.e. as ASCII with all other bytes dropped:
-//!   EBCDIC and `cp864`, `johab`, JIS X 0213 (`euc_jisx0213`, `shift_jis_2004` and kin), `iso2022_jp_2`, `_3`, `_2004`
-//!   and `_ext`, `punycode`, `unicode_escape` and `raw_unicode_escape`. All other names of character sets were compared
-//!   with Python.
+//! - Character sets that do not belong in mail are treated as unknown, i.e. as ASCII with all other bytes dropped. They
+//!   are EBCDIC, `cp864`, `johab`, those with JIS X 0213 (such as `euc_jisx0213` and `shift_jis_2004`), `iso2022_jp_2`,
+//!   `iso2022_jp_3`, `iso2022_jp_2004`, `iso2022_jp_ext`, `punycode`, `unicode_escape` and `raw_unicode_escape`. All
+//!   other names of character sets were compared with Python.
 //! - Half a surrogate pair in UTF-7 is dropped immediately. Python keeps it until the end and counts it as a character.
 //! - Hangul syllables that `euc_kr` spells letter by letter, in eight bytes, are dropped.
 

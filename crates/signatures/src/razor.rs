@@ -1,10 +1,10 @@
 //! The signatures of Vipul's Razor, version 2, as computed by the client in Debian's package `razor`.
 //!
 //! This module computes from a raw message what the client sends to a server. The message is split into parts. Each
-//! part has one *e4* signature ("ephemeral"), of two sections of the text selected by the server's [`Ep4`] parameters.
-//! It also has one *e8* signature ("whiplash") for each domain that it links to, which includes the size of the part. A
-//! report contains e4 signatures, followed by the parts themselves. The server computes e8 from these parts with
-//! [`sign_part`].
+//! part has one *e4* signature ("ephemeral"), which covers two sections of the text. The server's [`Ep4`] parameters
+//! select the sections. A part also has one *e8* signature ("whiplash") for each domain that it links to. An e8
+//! signature covers the domain and the size of the part. A report contains e4 signatures, followed by the parts
+//! themselves. The server computes e8 from these parts with [`sign_part`].
 //!
 //! Servers compare signatures byte by byte, so every quirk of the client is reproduced exactly. The quirks are
 //! described where they occur, and tests compare with the client itself.

@@ -59,7 +59,7 @@ fn address(text: &str) -> Option<String> {
 
 fn is_address(text: &str) -> bool {
     let is_odd = |char: char| char.is_whitespace() || char.is_control() || "<>,;:()[]\\\"".contains(char);
-    // Such characters would show another address than the one that is compared.
+    // With such characters, the displayed address would differ from the one that is compared.
     let is_invisible = |char: char| matches!(char, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
     let has_parts = text.split_once('@').is_some_and(|(local, domain)| !local.is_empty() && !domain.is_empty());
     has_parts

@@ -64,7 +64,8 @@ fn parts_are_found_up_to_the_bound_of_nesting() {
     with_little_stack.unwrap().join().unwrap();
 }
 
-/// Returns a message with a header and a repetitive body. The end of the body completes the reference before it.
+/// Returns a message with a header and a repetitive body. The body ends in `;`, so that no character reference is left
+/// unfinished.
 fn hostile(header: &str, pattern: &str) -> Vec<u8> {
     let body = pattern.bytes().cycle().take(HOSTILE_BYTES);
     header.bytes().chain(*b"\n\n").chain(body).chain(*b"; \n").collect()

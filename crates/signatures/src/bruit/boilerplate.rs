@@ -15,8 +15,8 @@ const LINE_CUES_MIN: usize = 3;
 /// Minimum percentage of a line's content words that belong to the topic.
 const LINE_PERCENT_MIN: usize = 80;
 
-/// Minimum number of different topic words in a provider's line that is not below a rule. All content words of a
-/// provider's line must belong to the topic.
+/// Minimum number of different topic words in a line that a provider added, if the line is not below a rule, i.e. a
+/// line of symbols. All content words of such a line must belong to the topic.
 const PROVIDER_CUES_MIN: usize = 2;
 
 /// Minimum number of different words of one topic in a paragraph of boilerplate.
@@ -25,7 +25,7 @@ const PARAGRAPH_CUES_MIN: usize = 6;
 /// paragraph may also contain the name and address of a firm.
 const PARAGRAPH_PERCENT_MIN: usize = 65;
 
-/// Maximum number of words of boilerplate. The limit bounds the work on long lines and paragraphs.
+/// Maximum number of words in a line or paragraph of boilerplate. A longer one is not examined, which bounds the work.
 const WORDS_MAX: usize = 300;
 /// Maximum number of lines of a paragraph. A longer paragraph is divided.
 const PARAGRAPH_LINES_MAX: usize = 40;
@@ -43,7 +43,7 @@ const LEAVING: Range<usize> = 28..42;
 /// own.
 const OTHER_WORDS_MIN: usize = 40;
 
-/// The names of providers and devices. A provider's line has at least one such name.
+/// The vocabulary of names of providers and devices. A provider's line has at least one such name.
 const NAMES: Topics = 1 << 59;
 
 /// The phrases of each topic and language, at most 64 entries. The first [`PROVIDERS`] entries are for providers'

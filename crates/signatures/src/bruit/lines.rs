@@ -63,9 +63,9 @@ const FOOTER_LINES_MAX: usize = 400;
 /// Maximum number of words of a footer, for the same reason.
 const FOOTER_WORDS_MAX: usize = 1_000;
 
-/// Minimum number of different signs of a list in a footer.
+/// Minimum number of different signs of a mailing list in a footer.
 const LIST_CUES_MIN: usize = 2;
-/// Maximum number of words of a footer per sign of a list.
+/// Maximum number of words of a footer per sign of a mailing list.
 const LIST_WORDS_PER_CUE: usize = 12;
 
 /// Minimum number of different cue words in a disclaimer.
@@ -186,10 +186,10 @@ fn mark_quotes(lines: &mut [Line<'_>]) -> Vec<usize> {
     introductions
 }
 
-/// Marks the preamble of a mailing list digest. The messages of a digest are quoted. Each message is below its own
-/// header, and there is a line of hyphens above every header but the first. The preamble is marked if it is only a
-/// title, or if it has enough signs of a list for its length, by the same rule as for a footer. Listed subjects do not
-/// count towards its length.
+/// Marks the preamble of a mailing list digest as boilerplate. Its messages, each below its own header, are already
+/// marked as quoted. A digest has a line of hyphens above every header but the first. The preamble is marked if it is
+/// only a title, or if it has as many signs of a mailing list as a footer of its length needs. A list of subjects does
+/// not count towards the length.
 fn mark_digest(lines: &mut [Line<'_>], introductions: &[usize], words: &Words) {
     let [first, others @ ..] = introductions else { return };
     let is_below_rule = |&&at: &&usize| {
@@ -436,16 +436,15 @@ fn armour_headers(lines: &[Line<'_>], names: &[&str]) -> Option<usize> {
     (count <= ARMOUR_HEADERS_MAX && words <= ARMOUR_HEADER_WORDS_MAX).then_some(count)
 }
 
-/// Returns true if a line is blank or has only base64 characters, which may be followed by padding or preceded by the
-/// sign of a checksum.
+/// Returns true if a line is blank or base64. There may be padding at the end, or the `=` of a checksum at the start.
 fn is_base64(text: &str) -> bool {
     let inner = text.strip_prefix('=').unwrap_or_else(|| text.trim_end_matches('='));
     text.len() <= ARMOUR_BYTES_MAX
         && inner.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
 }
 
-/// Returns true if base64 lines have the lengths of armour. The last line may be the checksum. All other lines except
-/// the last of them are equally long, unlike lines of one word each.
+/// Returns true if base64 lines have the lengths of armour. The last line may be a checksum. All lines above it are
+/// equally long, but the last of them may be shorter. Lines of one word each are not equally long.
 fn is_armour<'t>(lines: impl Iterator<Item = &'t str>) -> bool {
     let mut lengths: Vec<usize> = Vec::new();
     let mut has_checksum = false;

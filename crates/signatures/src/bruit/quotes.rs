@@ -174,7 +174,7 @@ impl Signs {
     }
 }
 
-/// Returns true if the line begins with a quote prefix: `>`, initials and `>`, `|` or `:`.
+/// Returns true if the line begins with a quote prefix: `>`, initials followed by `>`, `|`, or `:`.
 fn is_quoted(line: &str) -> bool {
     let mark = line.bytes().take(4).take_while(u8::is_ascii_alphanumeric).count();
     match line.as_bytes() {
@@ -461,7 +461,7 @@ const INTRODUCTION_BYTES_MAX: usize = 2_000;
 /// Maximum number of bytes above a quotation that are searched for its introduction.
 const ABOVE_BYTES_MAX: usize = 600;
 
-/// Returns the last lines of a text, folded, up to the closest blank line.
+/// Returns the folded lines between the last blank line of a text and its end.
 fn lines_at_end(text: &str) -> Vec<String> {
     let start = text.ceil_char_boundary(text.len().saturating_sub(ABOVE_BYTES_MAX));
     let end = text.get(start..).unwrap_or_default().trim_end();

@@ -36,7 +36,8 @@ pub(super) enum Role {
 /// Languages whose function words are ignored.
 const LANGUAGES: [&str; 14] = ["en", "de", "fr", "es", "it", "pt", "nl", "sv", "da", "no", "ru", "ro", "hu", "tr"];
 
-/// Fragments of addresses and contractions, and function words that the crate's lists lack.
+/// Fragments of addresses and contractions, and function words that are missing from the lists of the crate
+/// `stop-words`.
 const MORE_FUNCTION_WORDS: &str =
     "also may could would should shall might must upon im ive dont cant wont www com http https html";
 

@@ -35,8 +35,8 @@ const QUARTER_CAP: u64 = 50;
 /// count less.
 const QUARTER_WEIGHTS: [u64; QUARTERS] = [4, 6, 6, 4];
 
-/// Minimum sum of the two shares of an [`Overlap`] for a close replica. The minimum is lower than for a long report,
-/// because the shares of a report with few features are less exact.
+/// Minimum sum of the two shares of an [`Overlap`] for a close replica of a short report. It is lower than for a long
+/// report, because few features give less exact shares.
 const CLOSE_SUM: u32 = 126;
 /// Minimum sum of the two shares for a close replica of a long report.
 const CLOSE_SUM_LONG: u32 = 132;
@@ -46,21 +46,23 @@ const CLOSE_SHARE: u32 = 48;
 const CLOSE_CUT: (u32, u32) = (66, 40);
 /// Minimum shares of the report and the message, in this order, for a close replica with added text.
 const CLOSE_ADDED: (u32, u32) = (78, 35);
-/// Minimum share of the report for a close replica inside a longer message.
+/// Minimum share of the report for a close replica of a long report inside a longer message.
 const CLOSE_CONTAINED: u32 = 85;
-/// Minimum share of the message for a close replica in which words were altered everywhere.
+/// Minimum share of the message for a close replica of a short report in which words were altered everywhere.
 const CLOSE_ALTERED: u32 = 25;
 /// Minimum share of the message for a close replica of a long report in which words were altered everywhere.
 const CLOSE_ALTERED_LONG: u32 = 10;
 /// Minimum number of stored features of a long report. A shorter report may be a stock sentence.
 const CLOSE_STORED: u64 = 32;
 
-/// Minimum percentage of the features of the worst quarter that are found if words were altered everywhere. If a block
-/// of text was replaced instead, some quarters are found completely and others hardly at all.
+/// Words count as altered everywhere only if at least this percentage of the worst quarter's features is found. If a
+/// block of text was replaced instead, some quarters are found completely and others hardly at all.
 const ALTERED_QUARTER: u64 = 25;
-/// Minimum average percentage of the features found in the two worst quarters, if words were altered everywhere.
+/// Words count as altered everywhere only if, on average, at least this percentage of the features of the two worst
+/// quarters is found.
 const ALTERED_HALF: u64 = 33;
-/// Minimum share found in the two worst quarters, in per cent of the share found in the two best quarters.
+/// Words count as altered everywhere only if the share found in the two worst quarters is at least this percentage of
+/// the share found in the two best.
 const ALTERED_RATIO: u64 = 50;
 
 /// The properties of a report that are stored with its features.

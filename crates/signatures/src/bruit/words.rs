@@ -15,8 +15,8 @@ const WORD_CHARS_MAX: usize = 20;
 /// Minimum number of consecutive single letters that spell out a word.
 const SPELT_LETTERS_MIN: usize = 3;
 
-/// Endings of bare host names and of files on a host. They distinguish such names from two words without a blank after
-/// the full stop.
+/// Endings of bare host names and of files on a host. They distinguish `example.com` from two words joined by a full
+/// stop, such as `here.Now`.
 const HOST_ENDS: [&str; 8] = [".com", ".net", ".org", ".info", ".biz", ".edu", ".gov", ".html"];
 
 /// Substrings of mailing list addresses.
@@ -39,7 +39,7 @@ pub(super) struct Word {
 #[derive(Debug, Default)]
 pub(super) struct Words {
     list: Vec<Word>,
-    /// The letters of all words, unless they are not needed.
+    /// The letters of all words. Empty if they are not needed.
     letters: String,
     forgets_letters: bool,
     has_no_roles: bool,
@@ -156,8 +156,8 @@ impl Words {
         }
     }
 
-    /// Adds a run of letters, which may contain digits, symbols and joints. The run makes one word, or several words in
-    /// a script without blanks.
+    /// Adds a run of letters, which may contain digits, symbols, and joints such as `-` between letters. The run makes
+    /// one word, or several words in a script without blanks.
     fn add_word(&mut self, written: &str) {
         let written = written.trim_end_matches(is_end_sign).trim_start_matches(is_start_sign);
         if !written.contains(char::is_alphabetic) {
@@ -249,7 +249,7 @@ pub(super) fn hash(letters: &str) -> u64 {
     xxh3_64(letters.as_bytes())
 }
 
-/// Returns the letter that a character of a word represents, or `None` for a joint.
+/// Returns the letter that a character of a word represents, or `None` for a character that only joins letters.
 fn matching_letter(char: char) -> Option<char> {
     let letter = match char {
         '0' => 'o',

@@ -62,7 +62,7 @@ pub(super) fn fields(header: &[u8]) -> impl Iterator<Item = Field<'_>> {
     })
 }
 
-/// Returns one value for each name, namely that of the last field in `header` with this name.
+/// Returns, for each name, the value of the last field in `header` with this name.
 pub(super) fn last_values<'a, const NAMES: usize>(header: &'a [u8], names: [&str; NAMES]) -> [Option<&'a [u8]>; NAMES] {
     let mut values = [None; NAMES];
     for field in fields(header) {

@@ -12,8 +12,8 @@ const LABELS: usize = 2;
 /// Maximum length of a DNS label. Encoding takes quadratic time, so longer labels are not encoded.
 const LABEL_CHARACTERS_MAX: usize = 63;
 
-/// Splits `text` at its first link. Returns the text before the link, the letters that are kept of the link, and the
-/// text after it.
+/// Splits `text` at its first link. Returns the text before the link, the letters to keep from the link, and the text
+/// after it.
 pub(super) fn cut(text: &[u8]) -> Option<(&[u8], Vec<u8>, &[u8])> {
     // Searches for the colon, the rarest character of `http://`.
     let (before, scheme, rest) = memchr_iter(b':', text).find_map(|colon| cut_scheme(text, colon))?;

@@ -130,8 +130,8 @@ pub fn field_sum(value: &[u8]) -> [u8; 16] {
     md5(&normalised(value))
 }
 
-/// Computes the checksum of an additional field that a client is configured to send, from the field's name in lower
-/// case and its value.
+/// Computes the checksum of a substitute header, i.e. an additional field that a client is configured to send. The
+/// checksum covers the field's name in lower case and its value.
 #[must_use]
 pub fn substitute_sum(name: &[u8], value: &[u8]) -> [u8; 16] {
     let hash = Md5::new().chain_update(name.to_ascii_lowercase()).chain_update(normalised(value));

@@ -144,7 +144,7 @@ impl<'a> Stripper<'a> {
         }
     }
 
-    /// Searches for occurrences of `start` at or after `at`. Returns the first result of `rest` that is not `None`.
+    /// Calls `rest` with the position after each `start` at or after `at`. Returns the first result that is not `None`.
     fn after_closing(&self, start: &[u8], at: usize, rest: impl Fn(usize) -> Option<usize>) -> Option<usize> {
         let mut at = at;
         loop {

@@ -14,7 +14,8 @@ use super::space::{is_line_end, is_space};
 const RUN_CHARACTERS_MAX: usize = 10;
 /// Minimum length of a line. Shorter lines are not specific enough.
 const LINE_CHARACTERS_MIN: usize = 8;
-/// Maximum number of usable lines for which all lines of a message are hashed.
+/// Maximum number of usable lines in a message that is hashed completely. Of a longer message, only two pieces are
+/// hashed.
 const ATOMIC_LINES_MAX: usize = 4;
 /// Start positions of the pieces that are hashed if a message has more than [`ATOMIC_LINES_MAX`] lines, in per cent of
 /// all lines.
@@ -152,8 +153,8 @@ impl<'a> Marks<'a> {
     }
 }
 
-/// Returns the number of leading bytes that are ASCII and neither white space nor control characters. Examines eight
-/// bytes per step, because a digest spends most of its time in this function.
+/// Returns the number of leading bytes that are ASCII and above the blank, i.e. neither white space nor control
+/// characters. Examines eight bytes per step, because a digest spends most of its time in this function.
 fn plain_length(bytes: &[u8]) -> usize {
     let (words, rest) = bytes.as_chunks::<8>();
     for (index, word) in words.iter().enumerate() {
@@ -166,8 +167,8 @@ fn plain_length(bytes: &[u8]) -> usize {
     words.len() * 8 + rest.iter().take_while(is_plain).count()
 }
 
-/// Returns a word with the top bit set in the lowest byte that is not ASCII or not above a blank. The top bits of
-/// higher bytes may be set, too.
+/// Returns a word with the top bit set in the lowest byte that [`plain_length`] does not count. The top bits of higher
+/// bytes may be set, too.
 fn others(word: u64) -> u64 {
     const EACH: u64 = u64::from_le_bytes([1; 8]);
     const TOP: u64 = EACH << 7;

@@ -1,7 +1,7 @@
 //! The registered part of a host name, according to the client's table of 2003.
 
-/// Top-level domains, and the second-level labels under which names are registered. In a domain with `bare` set, names
-/// are also registered directly below it.
+/// Top-level domains, and the second-level labels under which names are registered. If `bare` is set, names are also
+/// registered directly below the top-level domain.
 const TABLE: &[Row] = &[
     Row { tld: "ar", bare: true, labels: "com gov int mil net" },
     Row { tld: "au", bare: true, labels: "asn com conf csiro gov id info net org oz telememo" },

@@ -79,7 +79,8 @@ impl<'a> TextLines<'a> {
         self.0.get(number).copied().unwrap_or_default()
     }
 
-    /// Returns the numbers and lengths of the lines from `start` to `end`, except those that are false in Perl.
+    /// Returns the numbers and lengths of the lines from `start` to `end`, except those that are false in Perl, i.e.
+    /// empty or `0`.
     fn lengths(&self, start: usize, end: usize) -> impl Iterator<Item = (usize, usize)> {
         (start..=end)
             .map(|number| (number, self.line(number)))

@@ -33,7 +33,8 @@ pub(super) fn is_html(part: &[u8]) -> bool {
     false
 }
 
-/// Returns the letters after a `<`, one `!` or `/`, and white space.
+/// Returns the letters of the tag name in `text`, which begins after a `<`. A `!` or `/`, and white space, may precede
+/// the name.
 fn tag_name(text: &[u8]) -> &[u8] {
     let text = text.strip_prefix(b"!").or_else(|| text.strip_prefix(b"/")).unwrap_or(text);
     let text = tail(text, text.iter().take_while(|&&byte| is_space(byte)).count());

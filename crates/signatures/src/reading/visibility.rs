@@ -63,7 +63,7 @@ pub(super) struct Look {
     pub is_right_to_left: bool,
 }
 
-/// The changes made by one rule or attribute.
+/// The changes that one rule or attribute makes to a [`Look`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Style {
     hides: Option<bool>,

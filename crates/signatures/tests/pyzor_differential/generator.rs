@@ -47,7 +47,7 @@ impl Generator {
         choices.choose(&mut self.rng).unwrap()
     }
 
-    /// Returns fragments of messages in any order.
+    /// Returns fragments of messages in random order.
     fn soup(&mut self) -> Vec<u8> {
         let mut soup = String::new();
         for _ in 0..self.below(80) {
@@ -219,7 +219,7 @@ impl Generator {
         }
     }
 
-    /// Returns the text with escape sequences inserted, known and unknown.
+    /// Returns the text with known and unknown escape sequences inserted.
     fn with_escapes(&mut self, text: &str) -> Vec<u8> {
         let mut out = String::new();
         for character in text.chars().filter(char::is_ascii) {

@@ -123,7 +123,7 @@ impl Generator {
         [&self.headers(6)[..], self.blank_line(), &self.body(), self.end()].concat()
     }
 
-    /// Returns fragments of all kinds in any order.
+    /// Returns fragments of all kinds in random order.
     fn soup(&mut self) -> Vec<u8> {
         let mut text = if self.chance(0.8) { self.headers(5) } else { Vec::new() };
         for _ in 0..self.up_to(60) {
