@@ -14,7 +14,7 @@
 //! | `administration` | accounts and whitelists |
 //! | `peers` | the state of the exchange with other servers |
 //! | `sites` | milters and other programs of mail sites |
-//! | `reasons` | sentences for the reasons in answers |
+//! | `reason` | the reasons in answers, and sentences for them |
 //!
 //! A server describes the whole interface at `GET /v1/openapi.json`.
 

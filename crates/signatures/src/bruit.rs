@@ -268,8 +268,8 @@ fn pairs(words: &[u64], seen: &mut NumberSet) -> Vec<u64> {
     pairs
 }
 
-/// A set of numbers that is three times as fast as a `HashSet`. An attacker can choose words whose numbers collide. So
-/// a number is looked up in at most [`PROBES_MAX`](Self::PROBES_MAX) slots, and dropped if all of them are taken.
+/// A set of numbers that takes a third of the time of a `HashSet`. An attacker can choose words whose numbers collide.
+/// So a number is looked up in at most [`PROBES_MAX`](Self::PROBES_MAX) slots, and dropped if all of them are taken.
 struct NumberSet {
     slots: Vec<u64>,
     mask: usize,

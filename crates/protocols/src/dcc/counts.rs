@@ -9,8 +9,8 @@ pub const TARGETS_MAX: u32 = 2000;
 
 /// Bit in a report: the client declares that the message is spam.
 const SPAM_BIT: u32 = 1 << 24;
-/// Bit in a report: the report repeats an earlier one, because the sender's reputation has turned the message into
-/// spam.
+/// Bit in a report: the client has reported the message before, and reports it again because the sender's reputation
+/// makes it spam.
 const SECOND_BIT: u32 = 1 << 25;
 
 /// A total as sent on the wire: a number or a special value.

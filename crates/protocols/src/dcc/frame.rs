@@ -100,7 +100,7 @@ impl Header {
     }
 }
 
-/// Returns true if a request may use this ID.
+/// Returns true if the sender of a request may have this ID.
 pub(super) fn is_sender(id: u32) -> bool {
     id == ANONYMOUS || SERVER_IDS.contains(&id) || CLIENT_IDS.contains(&id)
 }

@@ -7,7 +7,7 @@ use super::frame::{Frame, Header, SIGNATURE_BYTES, is_sender};
 use super::items::{ITEM_BYTES, ITEMS_MAX, Item, Items};
 use super::{VERSION_MIN, VERSIONS};
 
-/// Maximum length of a request, which is that of a report with all kinds.
+/// Maximum length of a request: a report with a checksum of every kind.
 pub const FRAME_BYTES_MAX: usize = 44 + ITEMS_MAX * ITEM_BYTES;
 
 /// Versions in which the server answers a NOP.
@@ -109,7 +109,7 @@ pub enum AdminOperation {
     ClientsById = 12,
     /// Return the delay for anonymous clients.
     AnonymousDelay = 13,
-    /// Measure the difference between the two clocks.
+    /// Measure the difference between the client's and the server's clocks.
     Clock = 14,
 }
 

@@ -14,9 +14,9 @@ const SUCCESS: f32 = 1.0;
 /// A reply.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reply {
-    /// Weight of the match, or the code of a refusal.
+    /// Weight of the match, or the code of a refusal. For [`Reply::records`], the high half of the count.
     pub value: i32,
-    /// List of the match. For [`Reply::records`], the low half of the number.
+    /// Number of the list with the match. For [`Reply::records`], the low half of the count.
     pub flag: u32,
     /// Tag of the command.
     pub tag: u32,

@@ -25,7 +25,7 @@ pub struct AccountEntry {
     pub name: String,
     /// Standing assigned by the operator: `trap`, `own`, `pinned` or `account`.
     pub standing: String,
-    /// Group whose members count as one voice, as 16 hex digits.
+    /// The account's group, as 16 hex digits. The members of a group count as one voice.
     pub group: String,
     /// True if claims of the account are accepted.
     pub enabled: bool,

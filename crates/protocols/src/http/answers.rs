@@ -102,7 +102,7 @@ pub struct CheckedSignature {
     /// For a near replica: share of the claimed text that agrees with the message, in per cent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of_report: Option<u8>,
-    /// Reason why a listed signature does not decide.
+    /// Reason why the signature does not decide the verdict on the message, although it is listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
 }

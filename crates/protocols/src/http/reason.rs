@@ -57,7 +57,7 @@ macro_rules! words {
 }
 
 words! {
-    /// The reason for a verdict.
+    /// The reason for a verdict. Below, "it" is the message or signature.
     #[derive(Default)]
     Reason {
         /// No trusted reporter has reported it.
@@ -85,7 +85,7 @@ words! {
 }
 
 words! {
-    /// The reason why a listed signature does not decide the verdict on a message.
+    /// The reason why a listed signature does not decide the verdict on a message. Below, "it" is the signature.
     Limit {
         /// It covers one part of several.
         OnePart => "one_part",

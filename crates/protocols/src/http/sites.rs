@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Header field in which a program of a mail site describes itself. Servers show it to their operators, and it changes
-/// no answer.
+/// Header field in which a program of a mail site describes itself. A server shows the description to its operator. The
+/// description does not affect any answer.
 pub const SITE_FIELD: &str = "bruit-site";
 
 /// Maximum length of the field.

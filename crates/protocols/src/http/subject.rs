@@ -45,8 +45,9 @@ pub struct Subject {
     /// The features of the text, used to find near replicas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<Text>,
-    /// The composition of the message. Without it, the request is about separate signatures. In a check without it,
-    /// each signature and the text decide independently. A claim without it covers everything in the request.
+    /// The composition of the message. Without an outline, the request is about separate signatures, not about one
+    /// message. In a check, each signature and the text then decide independently. A claim then applies to everything
+    /// in the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outline: Option<Outline>,
     /// Sender's address, for the sender whitelist. It is not kept.

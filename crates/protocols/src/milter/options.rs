@@ -134,7 +134,7 @@ impl BitAnd for Steps {
 impl Options {
     /// Returns the options for the milter's answer: those of `wanted` that the MTA offers.
     ///
-    /// Returns `None` if the MTA speaks no version from [`VERSION_MIN`] on.
+    /// Returns `None` if the MTA speaks only versions before [`VERSION_MIN`].
     #[must_use]
     pub fn select(self, wanted: Self) -> Option<Self> {
         let version = self.version.min(wanted.version);

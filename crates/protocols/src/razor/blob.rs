@@ -90,8 +90,8 @@ impl Announced {
     /// Returns the announced parts of a blob. Each has one e4 signature for each of `epochs`.
     ///
     /// # Errors
-    /// Fails if no part of the blob was announced. Also fails if requested parts are missing and no other blob can
-    /// follow, because this one is not full.
+    /// Fails if no part of the blob was announced. Also fails if requested parts are missing although this blob has
+    /// room for them, so that no other blob can follow.
     pub(super) fn take(&mut self, blob: &[u8], epochs: &[Ep4]) -> Result<ReportedParts, NotAnnounced> {
         let ep4 = self.ep4.clone().ok_or(NotAnnounced)?;
         let announced: Vec<_> = parts(blob).filter(|part| self.notice(part, &ep4)).collect();
@@ -104,8 +104,8 @@ impl Announced {
         Ok(ReportedParts { parts: announced.into_iter().zip(found.pieces).map(part).collect(), outline: found.outline })
     }
 
-    /// Classifies the parts of a blob. If a mail needs several blobs, its main text is that of the first blob that
-    /// contains a main text.
+    /// Classifies the parts of a blob. If a mail needs several blobs, its main text is the main text of the first blob
+    /// that has one.
     fn outline(&mut self, parts: &[&[u8]], goes_on: bool) -> PartsOutline {
         let mut found = PartsOutline::of(parts.iter().copied());
         if let Some(begun) = self.begun.take() {

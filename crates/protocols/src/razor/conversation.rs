@@ -515,7 +515,7 @@ impl Received {
 /// Immediate answers, the effect of the caller's answers, and the action for the caller, if there is one.
 type Asked = (Vec<Option<Reply>>, Effect, Option<Action>);
 
-/// Returns the error for an invalid request, or for a request of another kind than its batch.
+/// Returns the error for an invalid request, or for a request whose kind differs from that of its batch.
 fn refusal(request: Result<Request, ErrorCode>) -> Option<Reply> {
     Some(Reply::Error(request.err().unwrap_or(ErrorCode::OUT_OF_PLACE)))
 }

@@ -24,7 +24,7 @@ pub const BATCH_BYTES_MAX: usize = 16 * 1024;
 /// Blob size in KiB, announced by the server as `bqs`. Clients split reports into blobs below this size.
 pub(super) const BLOB_KIB: usize = 128;
 
-/// Maximum size of a blob, with a margin for how clients compute the size.
+/// Maximum size of a blob. The margin allows for the way in which clients compute the size.
 pub const BLOB_BYTES_MAX: usize = (BLOB_KIB + 4) * 1024;
 
 /// Maximum number of bytes per call of `receive`.
@@ -181,8 +181,8 @@ impl Decoder {
         Ok(Some(Line { bytes, is_last }))
     }
 
-    /// Returns true if another line of this length would exceed the batch limits. With a template, a batch has one more
-    /// line than it has requests.
+    /// Returns true if another line of this length would exceed the limits of a batch. A batch with a template has one
+    /// more line than it has requests.
     fn is_too_long(&self, bytes: usize, progress: Progress) -> bool {
         matches!(progress, Progress::Batch { lines } if lines > BATCH_LINES_MAX + 1 || self.scanned + bytes > BATCH_BYTES_MAX)
     }
