@@ -49,8 +49,8 @@ pub struct CheckOptions {
 }
 
 impl Client {
-    /// Creates a client for the server at `url`. Requests contain `token`, if it is given. `timeout` is the limit for a
-    /// whole request, from the name lookup to the last byte of the response.
+    /// Creates a client for the server at `url`. Requests contain `token`, if it is given. `timeout` is the time limit
+    /// for a whole request, from the name lookup to the last byte of the response.
     ///
     /// # Errors
     /// Returns [`ClientError::Address`] or [`ClientError::Token`] if `url` or `token` is invalid. No connection is made
@@ -103,13 +103,14 @@ impl Client {
         Self { site: HeaderValue::from_str(&state.to_string()).ok(), ..self }
     }
 
-    /// Sets another limit for a whole request. Connections are shared with the client that this one was cloned from.
+    /// Sets another time limit for a whole request. Connections are shared with the client that this one was cloned
+    /// from.
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// Returns the limit for a whole request.
+    /// Returns the time limit for a whole request.
     #[must_use]
     pub const fn timeout(&self) -> Duration {
         self.timeout
@@ -270,7 +271,7 @@ impl Client {
         self.send(Method::POST, "/v1/peers/restore", named)
     }
 
-    /// Asks a peer for nothing until it is resumed or the server restarts.
+    /// Pauses a peer: the server requests no data from the peer until the peer is resumed or the server restarts.
     ///
     /// # Errors
     /// [`ClientError`] if the change failed, or if the result is unknown.
@@ -278,7 +279,7 @@ impl Client {
         self.send(Method::POST, "/v1/peers/pause", named)
     }
 
-    /// Asks a paused peer again.
+    /// Resumes a paused peer: the server requests its data again.
     ///
     /// # Errors
     /// [`ClientError`] if the change failed, or if the result is unknown.
@@ -410,7 +411,8 @@ impl Client {
     }
 }
 
-/// Returns the problem that a refusal describes. A refusal from a proxy in front of the server has only a status.
+/// Returns the problem that a refusal describes. If the refusal comes from a proxy in front of the server, only its
+/// status is known.
 fn problem(answer: &Response<Body>, body: &[u8]) -> Problem {
     let status = answer.status();
     let is_problem =
@@ -466,7 +468,7 @@ mod tests {
         }
     }
 
-    /// The request once had no time limit.
+    /// The request for the readiness of a server once had no time limit.
     #[test]
     fn a_silent_server_is_not_waited_for_when_asked_whether_it_is_ready() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -98,7 +98,7 @@ pub enum RspamdError {
 }
 
 impl Rspamd {
-    /// Creates a client for the controller at `url`. `timeout` is the limit for each request.
+    /// Creates a client for the controller at `url`. `timeout` is the time limit for each request.
     ///
     /// # Errors
     /// Returns [`RspamdError::Address`] or [`RspamdError::Password`] if `url` or `password` is invalid. No connection
@@ -118,13 +118,13 @@ impl Rspamd {
         Ok(Self { agent: agent::new(), url: base, password, timeout })
     }
 
-    /// Sets another limit for each request.
+    /// Sets another time limit for each request.
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// Returns the limit for each request.
+    /// Returns the time limit for each request.
     #[must_use]
     pub const fn timeout(&self) -> Duration {
         self.timeout
@@ -274,7 +274,7 @@ mod tests {
         Lesson { message: b"Subject: x\n\ntext".to_vec(), flag: 1, weight: 10, trains_bayes: true }
     }
 
-    /// An earlier version never sent the fuzzy storage a message that the classifier did not learn.
+    /// An earlier version did not send a message to the fuzzy storage if the classifier had not learned it.
     #[test]
     fn the_fuzzy_storage_learns_a_message_that_the_classifier_refuses() {
         for (status, body, is_learned) in [(204, "", true), (404, "{\"error\":\"no\"}", false)] {

@@ -36,7 +36,7 @@ pub struct Schemes {
     replicas: bool,
 }
 
-/// The names of schemes and groups of schemes. Each name has the signature schemes that it selects.
+/// The names of schemes and of groups of schemes, each with the signature schemes that it selects.
 const NAMES: &[(&str, &[Scheme])] = &[
     ("exact", &[Scheme::Exact]),
     ("attachment", &[Scheme::Attachment]),

@@ -1,4 +1,4 @@
-//! A folder of reports and revocations that wait for the server.
+//! A folder of reports and revocations that wait for the server. In this module, "report" means either.
 //!
 //! A report is stored before it is sent, and removed when the server has answered. So a crash, a lost answer or a
 //! stopped server loses nothing. Each report has a random ID, which the server remembers: a report that is sent twice
@@ -9,8 +9,8 @@
 //! added to its fuzzy storage again.
 //!
 //! **Order.** Reports are sent in the order in which they were stored. Reports that the server temporarily refuses are
-//! sent after the others. But a revocation and a report of the same message by the same person never overtake each
-//! other.
+//! sent after the others. But a report and a revocation of the same message by the same person are always sent in the
+//! order in which they were stored.
 //!
 //! **Files.** Each report is one file, `TIME-ID.report`, or `TIME-ID.rspamd` if it is for rspamd. `TIME` is the time at
 //! which the report was stored. Once the server has temporarily refused the report, the name begins with
@@ -19,8 +19,8 @@
 //! `.damaged` and `.refused`, and are never sent. A file that cannot be read or changed stays where it is; the others
 //! are sent.
 //!
-//! **Bounds.** [`REPORTS_MAX`], [`SPOOL_BYTES_MAX`] and [`REPORT_AGE_MAX`]. A full spool accepts no more reports.
-//! Reports above the maximum age are dropped when the spool is sent. Messages for rspamd get at most half of the space.
+//! **Bounds.** [`REPORTS_MAX`], [`SPOOL_BYTES_MAX`] and [`REPORT_AGE_MAX`]. A full spool accepts no more reports. When
+//! the spool is sent, reports above the maximum age are dropped. Messages for rspamd get at most half of the space.
 
 mod file;
 mod folder;
@@ -64,7 +64,7 @@ pub struct SpooledReport {
     pub reporter: Option<String>,
     /// Time at which the report was made, in seconds since 1970.
     pub time: u64,
-    /// Number of failed attempts to send it.
+    /// Number of failed attempts to send the report.
     #[serde(default)]
     pub attempts: u32,
     /// Error of the last attempt.
@@ -73,7 +73,7 @@ pub struct SpooledReport {
     /// The signatures of the message. They are empty if the report is for rspamd.
     #[serde(default)]
     pub subject: Subject,
-    /// The message, if the report is for rspamd. Otherwise it is for the server.
+    /// The message, if the report is for rspamd. Absent if the report is for the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rspamd: Option<Lesson>,
 }
@@ -87,9 +87,9 @@ pub enum SpoolError {
     Full {
         /// Folder of the spool.
         folder: PathBuf,
-        /// Number of files in it.
+        /// Number of files in the spool.
         reports: usize,
-        /// Their length.
+        /// Total length of these files.
         bytes: u64,
     },
     /// The spool's disk is full, or the user's disk quota is used up.
@@ -120,7 +120,7 @@ pub enum SpoolError {
         /// Length of the message.
         bytes: usize,
     },
-    /// No random ID can be made.
+    /// The operating system has no random numbers for an ID.
     #[error("no random numbers: {0}")]
     Random(String),
 }

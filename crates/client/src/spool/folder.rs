@@ -27,18 +27,19 @@ const DAMAGED: &str = "damaged";
 const REFUSED: &str = "refused";
 /// Extensions of the files that count towards the bounds.
 const KINDS: [&str; 4] = [WAITING, LESSON, REFUSED, DAMAGED];
-/// Prefix of reports that the server temporarily refused. It sorts after every time.
+/// Prefix of reports that the server temporarily refused. Names with this prefix sort after names that begin with a
+/// time.
 const LATER: &str = "later";
 /// Prefix of files that are being written.
 const TEMPORARY: &str = ".tmp-";
 /// File that a process locks while it reserves room for a report, so that the bounds hold.
 const LOCK: &str = ".lock";
-/// Maximum time to wait for that lock. The lock is held while the folder is listed. It is held longer only by a stopped
-/// process, or if the disk does not respond.
+/// Maximum time to wait for that lock. A process holds the lock while it lists the folder. The lock is held longer only
+/// if that process is stopped or the disk does not respond.
 const LOCK_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Interval between attempts to take the lock.
 const LOCK_INTERVAL: Duration = Duration::from_millis(10);
-/// Age in seconds at which a temporary file must have been left by a crash.
+/// Age in seconds from which a temporary file is taken to be left over from a crash.
 const TEMPORARY_SECONDS: u64 = 3600;
 
 /// Number of temporary files that this process has created.
@@ -55,7 +56,7 @@ pub struct Spool {
 pub struct Stored {
     pub(super) report: SpooledReport,
     pub(super) path: PathBuf,
-    /// The lock, on the file that has this path.
+    /// The lock on the file at `path`.
     lock: File,
 }
 
@@ -91,7 +92,8 @@ impl Use {
         self.bytes += bytes;
     }
 
-    /// Returns true if another file may not fit into a share of the spool. If `part` is 2, the share is one half.
+    /// Returns true if there may be no room for another file in a share of the spool: the whole spool if `part` is 1,
+    /// half of it if `part` is 2.
     const fn is_full(&self, part: u32) -> bool {
         self.files >= REPORTS_MAX / part as usize || self.bytes + FILE_BYTES_MAX > SPOOL_BYTES_MAX / part as u64
     }
@@ -315,7 +317,7 @@ impl Spool {
         }
     }
 
-    /// Refuses another report if the spool is full. Removes temporary files that a crash left.
+    /// Refuses another report if the spool is full. Removes temporary files that are left over from a crash.
     ///
     /// Messages for rspamd are refused when they fill half of the spool, so that there is room for reports.
     fn ensure_room(&self, is_lesson: bool) -> Result<(), SpoolError> {
@@ -408,7 +410,7 @@ pub(super) fn read(path: &Path) -> io::Result<Option<SpooledReport>> {
     Ok(file::decode(&bytes).filter(|_| bytes.len() as u64 <= FILE_BYTES_MAX))
 }
 
-/// Returns true if a temporary file was left by a crash.
+/// Returns true if a temporary file is left over from a crash.
 fn is_left(metadata: &fs::Metadata) -> bool {
     let age = metadata.modified().ok().and_then(|changed| changed.elapsed().ok());
     age.is_some_and(|age| age.as_secs() > TEMPORARY_SECONDS)

@@ -11,7 +11,7 @@ use super::{ClaimKind, Spool, SpooledReport, Stored};
 /// The waiting claims that later claims may have to wait for.
 #[derive(Debug, Default)]
 pub(super) struct Order {
-    /// The places of the claims, by their keys.
+    /// The names under which the claims were stored, by the keys of the claims. The names sort by time.
     places: HashMap<u64, BTreeSet<String>>,
 }
 
@@ -63,8 +63,9 @@ const fn opposite(kind: ClaimKind) -> ClaimKind {
     }
 }
 
-/// Returns the keys that claims of this kind about the same message have in common with the report. If two messages
-/// share a key by chance, one claim waits for the other.
+/// Returns one key for each signature of the report, or one for its message if the report is for rspamd. Claims of the
+/// given kind have these keys, too, if the same person makes them about the same message. If two messages share a key
+/// by chance, one claim waits for the other.
 fn keys(report: &SpooledReport, kind: ClaimKind) -> Vec<u64> {
     let key = |scheme: &str, value: &[u8]| {
         let mut hasher = DefaultHasher::new();

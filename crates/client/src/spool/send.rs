@@ -16,7 +16,7 @@ pub const REPORT_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// enough.
 pub const FAILURES_MAX: usize = 3;
 
-/// Minimum time for a request, even if [`SendLimits::time`] is nearly over.
+/// Minimum time for a request, even if less than that is left of [`SendLimits::time`].
 pub const REQUEST_TIME_MIN: Duration = Duration::from_millis(500);
 
 /// Limits on one attempt to send a spool.
@@ -197,7 +197,7 @@ struct Run<'a> {
     limits: SendLimits,
     begun: Instant,
     sent: Sent,
-    /// Reports that are still waiting although their turn has come, or that were temporarily refused earlier.
+    /// Reports that could not be sent when it was their turn, and reports that were temporarily refused earlier.
     order: Order,
     /// Number of reports that the server did not answer.
     failures: usize,
@@ -222,7 +222,7 @@ impl Run<'_> {
         if self.is_over() {
             return false;
         }
-        // If its server does not answer, a report is only checked for its age, and dropped if it is too old.
+        // If the server of a report does not answer, the report is not sent. It is dropped if it is too old.
         let failures = if is_lesson(path) { self.lesson_failures } else { self.failures };
         if failures >= FAILURES_MAX && !stored_at(path).is_some_and(|time| is_past(time.as_secs())) {
             return false;

@@ -98,7 +98,8 @@ fn fill_disk(folder: &Path, report: &SpooledReport) {
     }
 }
 
-/// A Sieve script has 10 seconds. An earlier version exceeded the limit on sending by the timeout of one request.
+/// A Sieve script may run for 10 seconds. An earlier version exceeded [`SendLimits::time`] by the timeout of one
+/// request.
 #[test]
 fn a_request_ends_with_the_time_limit() {
     let (_folder, spool, _) = spool(&[1, 2]);
@@ -118,7 +119,8 @@ fn a_report_without_right_waits_and_a_malformed_one_does_not() {
     assert!(![400, 413, 422].into_iter().any(|status| waits(&refused(status))));
 }
 
-/// A server that answers each claim with the status of its path, and keeps the paths of those that it accepts.
+/// A server that answers each claim with the status set for its path, and keeps the paths of the claims that it
+/// accepts.
 struct StandIn {
     client: Client,
     accepted: Receiver<String>,
@@ -208,7 +210,8 @@ fn a_new_revocation_does_not_overtake_a_report_that_waits() {
     assert_eq!(server.accepted(), ["/v1/revoke", "/v1/report", "/v1/revoke"]);
 }
 
-/// Reports that a server temporarily refuses, such as those of one person without a right, must not block all others.
+/// Reports that a server temporarily refuses, for example because one person lacks a right, must not block other
+/// reports.
 #[test]
 fn reports_refused_for_now_do_not_block_others() {
     let (_folder, spool, _) = spool(&[]);
