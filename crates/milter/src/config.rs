@@ -43,7 +43,7 @@ pub const REFUSAL_BYTES_MAX: usize = 300;
 pub struct Config {
     /// The listen addresses.
     pub listen: Vec<Address>,
-    /// The address of the metrics over HTTP. Off by default.
+    /// The address at which the metrics can be read over HTTP. Off by default.
     pub metrics: Option<SocketAddr>,
     /// The file with the key by which retries are recognised. Without the file, each start creates a new key.
     pub retry_key: Option<PathBuf>,
@@ -87,7 +87,7 @@ pub struct ServerSettings {
     pub token: Option<String>,
     /// Maximum time for a request.
     pub timeout: Duration,
-    /// A replica, used while the server does not answer.
+    /// A replica of the listings, used while the server does not answer.
     pub replica: Option<PathBuf>,
     /// Maximum age of the replica.
     pub replica_max_age: Duration,
@@ -113,14 +113,14 @@ pub struct Whitelist {
     pub clients: Vec<IpNet>,
 }
 
-/// Greylisting: an unreported message is deferred once when it has been seen for many recipients in a short time.
+/// Greylisting: a message that nobody has reported is deferred once, if many recipients got it in a short time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GreylistSettings {
-    /// Minimum number of recipients.
+    /// Minimum number of recipients of a message that is deferred.
     pub recipients: u32,
     /// Period in which the recipients are counted.
     pub within: Duration,
-    /// Minimum time before a retry passes.
+    /// Time before which a retry is deferred again.
     pub delay: Duration,
 }
 
@@ -169,7 +169,7 @@ pub struct Limits {
     pub command: Duration,
     /// Maximum time from the first header field of a message to its end.
     pub content: Duration,
-    /// Maximum time for the messages in progress when the milter is asked to stop.
+    /// Maximum time to wait for the messages in progress when the milter is asked to stop.
     pub stop: Duration,
 }
 
@@ -233,7 +233,7 @@ impl Default for Config {
 }
 
 impl Settings {
-    /// Returns true if mail of this client is not checked because it comes from an own network.
+    /// Returns true if the client is in one of the site's own networks, so that its mail is not checked.
     pub(crate) fn is_own(&self, address: IpAddr) -> bool {
         contains(&self.own_networks, address)
     }

@@ -73,7 +73,7 @@ impl Filter {
         Ok(Self { settings, shared, remote })
     }
 
-    /// Describes the milter to the server's operator, who would not see a milter without mail otherwise.
+    /// Describes the milter to the server's operator, who would otherwise see it only when it checks mail.
     pub(crate) fn announce(&self) {
         if let Err(error) = self.remote.announce(self.state()) {
             tracing::debug!(%error, "failed to announce the milter");
@@ -196,7 +196,7 @@ impl Filter {
         }
     }
 
-    /// Returns the result, and true unless the message is known to be a retry.
+    /// Returns the result, and false if the message is known to be a retry.
     fn send_or_spool(&self, draft: &Draft, report: SpooledReport, deadline: Deadline) -> (TrapResult, bool) {
         let answer = self.shared.trap_health.ask(deadline, |time| self.remote.report(&report, time));
         let is_refused = matches!(answer, Err(Unavailable::Refused | Unavailable::Rejected));
@@ -212,7 +212,7 @@ impl Filter {
         }
     }
 
-    /// Stores a report in the spool for later. Returns the result, and true unless the report was already in the spool.
+    /// Stores a report in the spool for later. Returns the result, and false if the report was already in the spool.
     fn spool(&self, report: SpooledReport) -> (TrapResult, bool) {
         let state = &self.shared.spool;
         let Some(folder) = &self.settings.traps.spool else {
@@ -332,7 +332,7 @@ impl Filter {
         self.shared.greylist.defers(settings, text, message, recipients, Instant::now())
     }
 
-    /// Decides about a message while the server does not answer.
+    /// Decides what happens to a message while the server does not answer.
     fn without_server(&self, draft: &Draft, subject: &Subject, reason: Unavailable) -> Outcome {
         let server = &self.settings.server;
         let listed = self
@@ -365,13 +365,13 @@ fn as_bulk(checked: &Checked) -> Checked {
     Checked { verdict: Verdict::Bulk, reason: Reason::ManyRecipients, confidence: 0, ..checked.clone() }
 }
 
-/// Returns the envelope sender for the server's whitelist of senders, unless it is empty or unusual.
+/// Returns the envelope sender for the server's whitelist of senders, or `None` if it is empty, too long or not UTF-8.
 fn sender(envelope: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(envelope).ok()?;
     (1..=SENDER_BYTES_MAX).contains(&text.len()).then(|| text.to_owned())
 }
 
-/// A number of threads that may compute at the same time.
+/// Limits the number of threads that compute at the same time.
 #[derive(Debug)]
 struct Gate {
     free: Mutex<usize>,

@@ -1,5 +1,5 @@
-//! Greylisting of unknown bulk mail: defer a message once when many recipients got it in a short time and nobody has
-//! reported it yet. By the time of the retry, someone may have.
+//! Greylisting of unknown bulk mail: a message is deferred once if many recipients got it in a short time and nobody
+//! has reported it yet. By the time of the retry, someone may have reported it.
 //!
 //! Both tables are bounded; the oldest entry makes room for a new one. A forgotten entry only means that a message is
 //! not deferred, or is deferred once more.

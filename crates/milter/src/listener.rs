@@ -24,7 +24,7 @@ pub(crate) enum Listener {
 }
 
 impl Listener {
-    /// Listens on an address. Returns the address with its port.
+    /// Listens on an address. Also returns the address, with the port that the system chose if `address` has port 0.
     ///
     /// # Errors
     /// If the address cannot be used, for example because another program listens there.

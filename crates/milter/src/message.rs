@@ -1,4 +1,4 @@
-//! A message as it arrives: the envelope, and the bytes as the client sent them.
+//! A message as it arrives: the envelope, and the bytes to sign.
 //!
 //! The bytes are those of the delivered message, without the fields that the MTA adds itself (`Received`,
 //! `Return-Path`) and without forged `X-Bruit` fields. Lines end in LF, as in a mailbox. So the signatures are those of
@@ -44,7 +44,7 @@ pub(crate) enum Lost {
 
 /// A message that is being received.
 pub(crate) struct Draft {
-    /// The settings and the server for this message: a reload does not change them.
+    /// The settings and the server for this message. A reload does not change them.
     pub(crate) filter: Arc<Filter>,
     /// The envelope sender, without brackets.
     pub(crate) sender: Vec<u8>,
@@ -52,7 +52,7 @@ pub(crate) struct Draft {
     pub(crate) recipients: Recipients,
     /// The MTA's ID for the message.
     pub(crate) queue_id: String,
-    /// The reason not to check the message.
+    /// The reason why the message is not checked.
     pub(crate) skip: Option<Skip>,
     /// Number of `X-Bruit` fields.
     pub(crate) forged: u32,
@@ -112,8 +112,8 @@ impl Draft {
         self.queue_id = id.escape_ascii().to_string();
     }
 
-    /// Adds a header field. If `keeps_space` is true, the value has its leading space. Otherwise the MTA has removed a
-    /// space.
+    /// Adds a header field. If `keeps_space` is true, the value has its leading space. Otherwise, the MTA has removed
+    /// one leading space.
     pub(crate) fn add_field(&mut self, name: &[u8], value: &[u8], keeps_space: bool) {
         if name.trim_ascii_end().eq_ignore_ascii_case(FIELD.as_bytes()) {
             self.forged = self.forged.saturating_add(1);

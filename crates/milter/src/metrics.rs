@@ -111,7 +111,7 @@ impl TrapResult {
         }
     }
 
-    /// Returns true if the server has judged the report, or will.
+    /// Returns true if the server has accepted or ignored the report, or will receive it later.
     pub(crate) const fn is_safe(self) -> bool {
         !matches!(self, Self::Refused | Self::Lost)
     }

@@ -32,7 +32,7 @@ pub(crate) enum Decision {
 }
 
 impl Outcome {
-    /// Accepts a message, with this field.
+    /// Accepts a message, and adds this field.
     pub(crate) const fn accept(field: Option<String>) -> Self {
         Self { decision: Decision::Accept, field, hold: false, remove: Vec::new(), add: None }
     }

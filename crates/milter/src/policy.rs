@@ -27,7 +27,8 @@ pub enum Action {
 pub struct Policy {
     /// Action for spam.
     pub spam: Action,
-    /// Minimum confidence for that action. Below it, spam is tagged.
+    /// Minimum confidence for the action for spam. Below it, spam is tagged or, if that action is `Accept`, delivered
+    /// unchanged.
     pub spam_confidence: u8,
     /// Action for bulk mail.
     pub bulk: Action,
@@ -35,7 +36,8 @@ pub struct Policy {
     pub bulk_recipients: Option<u32>,
     /// Action for suspected mail.
     pub suspect: Action,
-    /// Minimum confidence for that action. Below it, suspected mail is tagged.
+    /// Minimum confidence for the action for suspected mail. Below it, suspected mail is tagged or, if that action is
+    /// `Accept`, delivered unchanged.
     pub suspect_confidence: u8,
 }
 
@@ -100,8 +102,8 @@ impl Class {
 impl Policy {
     /// Returns true if a message is bulk for this recipient.
     ///
-    /// The server's verdict depends on one threshold. For recipients with a lower threshold, the count decides, unless
-    /// the server may have exempted the message from bulk verdicts.
+    /// The server applies only one threshold. If this recipient has another, the number of recipients is compared with
+    /// that one. A message stays exempt if the server may have exempted it from bulk verdicts.
     pub(crate) fn is_bulk(&self, checked: &Checked) -> bool {
         match (checked.verdict, self.bulk_recipients) {
             (Verdict::Bulk, None) => true,

@@ -31,11 +31,11 @@ pub(crate) struct Recipients {
     /// The different rules of the counted recipients.
     rules: Vec<Arc<Rule>>,
     has_more_rules: bool,
-    /// The counted recipients as the MTA wrote them, with their rules, if messages may be split.
+    /// The counted recipients as the MTA wrote them, with their rules. Empty if messages are never split.
     named: Vec<(Box<[u8]>, Arc<Rule>)>,
-    /// Total length of these addresses.
+    /// Total length of the addresses in `named`.
     named_bytes: usize,
-    /// True if `named` was given up, so the message cannot be split.
+    /// True if `named` was dropped, so that the message cannot be split.
     is_unsplittable: bool,
     /// The sum of the recipients' hashes. It does not depend on their order.
     hash: u64,
@@ -109,7 +109,7 @@ impl Recipients {
         self.counted
     }
 
-    /// Returns true if no recipient wants its mail checked.
+    /// Returns true if every recipient that is not a trap has opted out, and there is at least one.
     pub(crate) const fn all_opted_out(&self) -> bool {
         self.counted == 0 && self.off > 0
     }
@@ -163,7 +163,8 @@ impl Recipients {
             Rule::Policy(policy) => policy.action(checked),
         };
         let mut actions: Vec<Action> = self.rules.iter().map(action).collect();
-        // Opted-out recipients want the message unchanged. A tag is no reason to split.
+        // Recipients that opted out want the message unchanged. If the others want only a tag, the message is not
+        // split, but tagged for all recipients.
         actions.extend((self.off > 0).then_some(Action::Accept));
         actions.sort_unstable();
         actions.dedup();

@@ -1,9 +1,9 @@
 //! Requests to the clearinghouse, and outages.
 //!
-//! A request without an answer begins an outage, and so does an answer that concerns every message, such as the refusal
-//! of a token. Other errors may concern single messages, so only several in a row begin an outage. The first request
-//! that succeeds ends the outage. The beginning and the end of an outage are each logged once. During an outage, one
-//! message per [`PROBE_INTERVAL`] tries the server, and all others pass at once.
+//! A request without an answer begins an outage. So does an error that concerns every message, such as the refusal of a
+//! token. Any other error may concern only a single message, so an outage begins after several such errors in a row.
+//! The first request that succeeds ends the outage. The beginning and the end of an outage are each logged once. During
+//! an outage, one message per [`PROBE_INTERVAL`] tries the server, and all others pass at once.
 //!
 //! Checks and reports of traps have different tokens and rights, so each kind has its own outages.
 
@@ -23,7 +23,7 @@ pub(crate) const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// A request that fails this early is repeated once: the server may have closed an idle connection.
 const RETRY_WITHIN: Duration = Duration::from_millis(100);
 
-/// Number of errors in a row that begin an outage, if each may concern a single message.
+/// Number of errors in a row that begin an outage, if each of them may concern only a single message.
 const ERRORS_MAX: u32 = 3;
 
 /// Minimum time for a request. If less is left, no request is made.
@@ -49,7 +49,7 @@ pub trait Listings: Send + Sync {
 pub(crate) enum Unavailable {
     TimedOut,
     Unreachable,
-    /// The server refuses this and other requests.
+    /// The server refuses this request, and would refuse others, too.
     Refused,
     /// The server refuses this request because of its contents.
     Rejected,
@@ -153,8 +153,8 @@ impl Health {
         self.lock().outage.is_some()
     }
 
-    /// Runs a request within the remaining time, unless there is an outage and another message has just tried the
-    /// server.
+    /// Runs a request within the remaining time. During an outage, runs no request if another message has just tried
+    /// the server.
     pub(crate) fn ask<T>(
         &self,
         deadline: Deadline,
@@ -189,7 +189,7 @@ impl Health {
         }
     }
 
-    /// Refuses a request during an outage, except one per interval.
+    /// Refuses requests during an outage, except one per [`PROBE_INTERVAL`].
     fn admit(&self, now: Instant) -> Result<(), Unavailable> {
         let mut state = self.lock();
         let Some(outage) = state.outage.as_mut() else { return Ok(()) };
@@ -239,7 +239,7 @@ impl Health {
     }
 }
 
-/// Returns true if another message may get a better answer.
+/// Returns true if the error may concern only this message, so that the request for another message may succeed.
 const fn may_concern_one_message(error: &ClientError, is_short: bool) -> bool {
     match error {
         ClientError::TimedOut { .. } => is_short,

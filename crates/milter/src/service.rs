@@ -129,7 +129,7 @@ impl Milter {
         Ok(Self { service, listening, sockets, endpoint })
     }
 
-    /// Returns the addresses, with their ports.
+    /// Returns the listen addresses, with the ports that the system chose instead of port 0.
     #[must_use]
     pub fn listening(&self) -> &[Address] {
         &self.listening
@@ -237,8 +237,8 @@ impl Service {
         }
     }
 
-    /// Starts a thread for a connection. Beyond the limit, the connection is closed, and the MTA acts as if the milter
-    /// were unavailable.
+    /// Starts a thread for a connection. If there are too many connections, closes this one. The MTA then acts as if
+    /// the milter were unavailable.
     fn start_connection(self: &Arc<Self>, socket: Socket) {
         let metrics = &self.shared.metrics;
         metrics.connections.add(1);

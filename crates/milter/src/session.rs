@@ -1,4 +1,4 @@
-//! One connection of an MTA: commands to answers. No sockets, no clock.
+//! One connection of an MTA: turns commands into answers. Uses no sockets and no clock.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -195,7 +195,7 @@ impl Session {
         self.draft.as_mut().ok_or(SequenceError::NoMessage)
     }
 
-    /// Returns the message that the next part belongs to. All recipients are known now.
+    /// Returns the message that is being received. Called for its header and body, when all recipients are known.
     fn content(&mut self) -> Result<&mut Draft, SequenceError> {
         let is_first = !std::mem::replace(&mut self.is_in_content, true);
         let draft = self.draft()?;

@@ -21,7 +21,7 @@ struct SpoolCounts {
     /// Number of waiting reports.
     waiting: u64,
     last_loss: Option<Instant>,
-    /// Reports lost since then.
+    /// Number of reports lost since the last log line about lost reports.
     lost: u64,
 }
 

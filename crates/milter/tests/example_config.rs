@@ -7,7 +7,7 @@ fn example() -> String {
     std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/milter.toml")).unwrap()
 }
 
-/// Returns the example with every setting enabled, except those for which it names no default.
+/// Returns the example with every setting enabled, except the settings for which the example names no default.
 fn enabled(text: &str) -> String {
     let is_setting = |line: &str| line.starts_with('#') && line.contains(" = ") && !line.starts_with("# ");
     let mut seen = std::collections::HashSet::new();

@@ -347,7 +347,7 @@ fn mail_to_traps_is_discarded_only_if_its_report_is_safe() {
     }
 }
 
-/// Waiting for a place to sign, the report and the check were once each allowed the whole timeout.
+/// The wait for a place to sign, the report, and the check could once take the whole timeout each.
 #[test]
 fn a_silent_server_costs_a_message_the_timeout_only_once() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -361,7 +361,8 @@ fn a_silent_server_costs_a_message_the_timeout_only_once() {
     assert!(started.elapsed() < 2 * timeout - Duration::from_millis(100), "{:?}", started.elapsed());
 }
 
-/// Reports and checks once shared one state, so a refused token of the traps let all mail pass unchecked.
+/// Reports and checks once shared one state, so all mail passed unchecked when the server refused the token of the
+/// traps.
 #[test]
 fn a_refused_token_of_the_traps_does_not_concern_other_mail() {
     let server =

@@ -179,7 +179,7 @@ fn refused_recipients_are_asked_for_only_if_there_are_traps() {
     assert!(steps("[traps]\naddresses = [\"trap@b.example\"]").has(Steps::REFUSED_RECIPIENTS));
 }
 
-/// Recipients without a macro of their own once counted as refused, like the one before them.
+/// Recipients without a macro of their own once counted as refused if the recipient before them was refused.
 #[test]
 fn a_refusal_concerns_one_recipient() {
     let mut peer = Peer6::open("[traps]\naddresses = [\"trap@b.example\"]");
