@@ -38,8 +38,7 @@ pub(super) struct Line<'t> {
     pub kind: Kind,
     /// True if the line consists of symbols and separates the text above from the text below.
     pub is_rule: bool,
-    /// True if many messages have such a line. The line is then not the sender's own text, even if its words make
-    /// features.
+    /// True if many messages have such a line. Its words may make features, but do not count as the sender's own.
     pub is_stock: bool,
     /// Range of its words.
     pub words: Range<usize>,
@@ -175,7 +174,8 @@ fn mark_quotes(lines: &mut [Line<'_>]) -> Vec<usize> {
             let introduction = at + 1 - length..at + 1;
             own += count_own(lines, at..at + 1);
             own -= count_own(lines, introduction.clone());
-            // The sender must have written something above. Otherwise, one line would hide all of the sender's text.
+            // The sender must have written something above. Otherwise, a single attribution would hide all of the
+            // sender's text.
             if own > 0 && is_unmarked_below(lines, &signs, introduction.clone()) {
                 unmarked = part;
             }

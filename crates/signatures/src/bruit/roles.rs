@@ -1,8 +1,8 @@
 //! Roles of single words, looked up by hash.
 //!
-//! Function words for the most common languages of mail come from a crate. The cues of list footers, disclaimers and
-//! greetings are words that such texts cannot do without. All words are stored in the matching form produced by
-//! [`super::words`].
+//! Function words for the most common languages of mail come from the crate `stop-words`. The cues of list footers,
+//! disclaimers and greetings are words that such texts cannot do without. All words are stored in the matching form
+//! produced by [`super::words`].
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -36,8 +36,7 @@ pub(super) enum Role {
 /// Languages whose function words are ignored.
 const LANGUAGES: [&str; 14] = ["en", "de", "fr", "es", "it", "pt", "nl", "sv", "da", "no", "ru", "ro", "hu", "tr"];
 
-/// Fragments of addresses and contractions, and function words that are missing from the lists of the crate
-/// `stop-words`.
+/// Fragments of addresses and contractions, and function words that are missing from the lists of `stop-words`.
 const MORE_FUNCTION_WORDS: &str =
     "also may could would should shall might must upon im ive dont cant wont www com http https html";
 

@@ -13,22 +13,22 @@ pub const STORED_MAX: usize = 48;
 /// Minimum number of stored features. A report with fewer features is found only by the hash of its whole text.
 pub const STORED_MIN: usize = 6;
 
-/// Fixed part of the minimum number of found features for any match, in hundredths of a feature.
+/// Fixed part of the minimum number of found features, in hundredths of a feature. Every match needs this minimum.
 const FLOOR: u64 = 300;
-/// Part of the minimum for any match that grows with the report, in per cent of the stored features.
+/// Variable part of that minimum, in per cent of the stored features.
 const FLOOR_SHARE: u64 = 31;
 
-/// Minimum percentage of the report that must be found in a message that contains the report and other text.
+/// Percentage of the report that must be found in a message that contains the report and other text.
 const MOST_SHARE: u64 = 70;
 
-/// Minimum percentage of the message that must be found in the report if the message omits part of the report.
+/// Percentage of the message that must be found in the report if the message omits part of the report.
 const WITHIN_SHARE: u64 = 62;
 
-/// Fixed part of the minimum number of found features if words were altered, in hundredths of a feature.
+/// Fixed part of the minimum number of found features in a message with altered words, in hundredths of a feature.
 const SPREAD: u64 = 200;
-/// Part of the minimum for altered words that grows with the report, in per cent of the stored features.
+/// Variable part of that minimum, in per cent of the stored features.
 const SPREAD_SHARE: u64 = 34;
-/// Maximum percentage of a quarter's stored features that count if words were altered.
+/// Maximum percentage of a quarter's stored features that counts towards that minimum.
 const QUARTER_CAP: u64 = 50;
 
 /// Weight of a feature in each quarter. Messages made from one template share their first and last quarters, so these

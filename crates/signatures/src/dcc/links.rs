@@ -1,5 +1,5 @@
-//! The parts of a link that Fuz1 keeps: the scheme and the last two labels of the host. Paths and names differ from
-//! copy to copy.
+//! The parts of a link that Fuz1 keeps: the scheme and the last two labels of the host. The path and the other labels
+//! differ from copy to copy.
 
 use idna::punycode;
 use memchr::memchr_iter;

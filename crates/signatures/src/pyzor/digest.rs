@@ -93,7 +93,7 @@ fn lines(message: &[u8], version: Version) -> Lines {
     lines
 }
 
-/// Returns the text of a leaf. Only text leaves are decoded, and only HTML is reduced.
+/// Returns the text of a leaf. Only text leaves are decoded, and only HTML leaves are reduced to their text.
 fn text<'a>(leaf: &'a Leaf<'_>) -> Cow<'a, str> {
     let content_type = leaf.header.content_type();
     if !content_type.is_text() {

@@ -120,8 +120,7 @@ pub(super) fn registered(host: &str) -> &str {
     long.or(short).unwrap_or(host)
 }
 
-/// Returns the last labels of `host`, one more than `suffix` has. Returns `None` if the additional label is empty or
-/// missing.
+/// Returns `suffix` together with the label before it in `host`. Returns `None` if this label is empty or missing.
 fn below<'a>(host: &'a str, suffix: &str) -> Option<&'a str> {
     let rest = host.strip_suffix(suffix)?.strip_suffix('.')?;
     let label = last_label(rest);

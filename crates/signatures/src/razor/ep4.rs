@@ -6,8 +6,8 @@ use std::str::FromStr;
 /// Maximum length of a separator.
 pub const SEPARATOR_BYTES_MAX: usize = 8;
 
-/// Bytes with a special meaning in regular expressions. The client uses the separator as a regular expression, so it
-/// would not match them literally.
+/// Bytes with a special meaning in regular expressions. The client uses the separator as a regular expression, so these
+/// bytes would not be matched literally.
 const NOT_PLAIN: &[u8] = b"\\^.$|()[]{}*+?";
 
 /// Parameters that determine which sections of a text e4 signs.

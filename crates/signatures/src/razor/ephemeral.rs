@@ -88,8 +88,8 @@ impl<'a> TextLines<'a> {
             .map(|(number, line)| (number, line.len()))
     }
 
-    /// Returns the text between two percentages of the length of the lines from `start` to `end`, not counting
-    /// separators.
+    /// Returns the section of the lines from `start` to `end` that is between two percentages of their total length.
+    /// Separators do not count.
     fn section(&self, start: usize, end: usize, percentages: [f64; 2]) -> Vec<u8> {
         let length = self.lengths(start, end).map(|(_, length)| length).sum();
         let [from, to] = percentages.map(|percentage| portion(percentage, length));
