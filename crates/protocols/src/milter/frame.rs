@@ -43,7 +43,8 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Buffers received bytes, at most [`RECEIVE_BYTES_MAX`]. All commands received before must have been taken.
+    /// Buffers received bytes, at most [`RECEIVE_BYTES_MAX`]. Call this only when [`next_command`](Self::next_command)
+    /// has returned all commands received before.
     pub fn receive(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.start);
         self.start = 0;

@@ -11,7 +11,7 @@ use memchr::{memchr, memmem};
 
 use super::sis;
 
-/// Maximum length of a line, including its line ending. Clients send lines of up to some 300 bytes.
+/// Maximum length of a line, including its line ending. Clients send lines of up to about 300 bytes.
 pub const LINE_BYTES_MAX: usize = 4 * 1024;
 
 /// Maximum number of requests in a batch, announced by the server as `bql`. Their replies fit into
@@ -30,7 +30,8 @@ pub const BLOB_BYTES_MAX: usize = (BLOB_KIB + 4) * 1024;
 /// Maximum number of bytes per call of `receive`.
 pub const RECEIVE_BYTES_MAX: usize = 16 * 1024;
 
-/// Maximum number of buffered bytes: a blob with its first line, and the bytes that one call can add after its end.
+/// Maximum number of buffered bytes: a blob with its first line, and the bytes after its end that one call of `receive`
+/// can add.
 const WAITING_BYTES_MAX: usize = LINE_BYTES_MAX + BLOB_BYTES_MAX + BLOB_END.len() + RECEIVE_BYTES_MAX;
 
 const BLOB_END: &[u8] = b"\r\n.\r\n";
