@@ -199,7 +199,8 @@ impl Client {
         self.get("/v1/stats")
     }
 
-    /// Returns the conditions of a server that accepts reports. A server in a severe state refuses the request.
+    /// Returns the active conditions of the server, if it accepts reports. A server with a severe condition refuses the
+    /// request.
     ///
     /// # Errors
     /// Returns [`ClientError`] if the server accepts no reports, or if there is no valid response.

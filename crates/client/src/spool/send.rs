@@ -313,7 +313,7 @@ impl Run<'_> {
     }
 }
 
-/// Returns true if the server did not answer at all, so that other reports need not be tried.
+/// Returns true if there is no valid answer from the server, so that other reports need not be tried.
 #[must_use]
 pub const fn is_down(error: &ClientError) -> bool {
     !matches!(error, ClientError::Refused { .. })

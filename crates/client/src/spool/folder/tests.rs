@@ -178,7 +178,8 @@ fn reports_come_in_the_order_in_which_they_were_stored() {
     assert!(claim(&spool, &later).is_some());
 }
 
-/// The clock of a machine may be set back, and earlier versions wrote whole seconds.
+/// A report is sent after those that were stored before it, even if their names have a later time. The clock may have
+/// been set back, and earlier versions wrote whole seconds.
 #[test]
 fn a_report_comes_after_those_with_a_later_time() {
     let folder = tempdir().unwrap();
