@@ -1,5 +1,5 @@
-//! IDs of messages under a secret key. A retry of a message has the same ID, so the server counts it once. Without the
-//! key, an ID reveals nothing about sender, recipients and text.
+//! IDs of messages, computed with a secret key. A retry of a message has the same ID, so the server counts it once.
+//! Without the key, an ID reveals nothing about sender, recipients and text.
 //!
 //! The key can be kept in a file, so that retries are recognised after a restart. The file has 32 hexadecimal digits.
 

@@ -1,8 +1,8 @@
 //! A message as it arrives: the envelope, and the bytes to sign.
 //!
 //! The bytes are those of the delivered message, without the fields that the MTA adds itself (`Received`,
-//! `Return-Path`) and without forged `X-Bruit` fields. Lines end in LF, as in a mailbox. So the signatures are those of
-//! the delivered message, even for malformed mail, for which the raw bytes are signed.
+//! `Return-Path`) and without forged `X-Bruit` fields. Lines end in LF, as in a mailbox. So the signatures equal those
+//! of the delivered message, even if the mail is malformed and its raw bytes are signed.
 
 use std::sync::Arc;
 

@@ -150,7 +150,8 @@ impl Session {
         }
     }
 
-    /// A session of an own network is accepted as a whole: the MTA sends nothing more.
+    /// Accepts the whole session if the client is local or in one of the site's own networks. The MTA then sends
+    /// nothing more.
     fn connect(&mut self, peer: Peer<'_>, out: &mut Vec<u8>) {
         self.client = match peer {
             Peer::Ip(address, _) => Some(address),

@@ -248,7 +248,7 @@ fn mail_to_traps_is_kept_for_rspamd() {
     assert!(text.contains("rspamd_learned_total 0") && text.contains("rspamd_lost_total 0"), "{text}");
 }
 
-/// Each retry was once added to rspamd's fuzzy storage again, and so was a message that the server ignored.
+/// rspamd once got a message again with each retry, and also got messages whose reports the server had ignored.
 #[test]
 fn rspamd_gets_a_trapped_message_once_and_only_if_its_report_counts() {
     let kept = |url: &str| {
