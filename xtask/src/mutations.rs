@@ -31,21 +31,29 @@ struct Mutation {
     from: &'static str,
     /// Replacement.
     to: &'static str,
+    /// Tests of the battery of transports that must fail, too.
+    battery: &'static [&'static str],
 }
 
 /// Creates a fault.
 const fn fault(name: &'static str, seed: u64, file: &'static str, from: &'static str, to: &'static str) -> Mutation {
-    Mutation { name, seed, file, from, to }
+    Mutation { name, seed, file, from, to, battery: &[] }
 }
 
 const MUTATIONS: &[Mutation] = &[
-    fault(
-        "expired heads",
-        0,
-        "heads.rs",
-        "            has_ended || self.frontier(&chain)",
-        "            self.frontier(&chain)",
-    ),
+    Mutation {
+        battery: &[
+            "over_nats::heads_are_accepted_when_generations_end",
+            "simulated_network::heads_are_accepted_when_generations_end",
+        ],
+        ..fault(
+            "expired heads",
+            0,
+            "heads.rs",
+            "            has_ended || self.frontier(&chain)",
+            "            self.frontier(&chain)",
+        )
+    },
     fault(
         "last segment",
         0,
@@ -182,8 +190,28 @@ fn catch(copy: &Path, mutation: &Mutation, first_seed: u64) -> Result<Option<Str
     let mut build = command::cargo(&["build", "--quiet", "--package", "bruit-federation", "--features", "simulation"]);
     command::run(build.args(["--example", "networks"]).current_dir(copy).env("CARGO_TARGET_DIR", &target))?;
     let program = target.join("debug/examples/networks");
+    mutation.battery.iter().try_for_each(|test| fails_battery(copy, &target, test))?;
     let failure = first_failure(&program, 1, mutation.seed)?;
     if failure.is_some() { Ok(failure) } else { first_failure(&program, NETWORKS, first_seed) }
+}
+
+/// Runs a test of the battery of transports in the copy.
+///
+/// # Errors
+/// An error if the test passes, or cannot be built.
+fn fails_battery(copy: &Path, target: &Path, test: &str) -> Result<()> {
+    let arguments = ["test", "--quiet", "--package", "bruit-server", "--test", "battery"];
+    let battery = || {
+        let mut command = command::cargo(&arguments);
+        command.current_dir(copy).env("CARGO_TARGET_DIR", target);
+        command
+    };
+    command::run(battery().arg("--no-run"))?;
+    let output = battery().args(["--", "--exact", test]).output()?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    ensure!(printed.contains("1 failed"), "the battery's test {test} does not fail:\n{printed}");
+    println!("the battery's test {test} fails");
+    Ok(())
 }
 
 /// Runs networks until one fails.

@@ -75,9 +75,9 @@ fn print(settings: Settings, figures: &Figures, cpu: f64) {
         figures.invisible
     );
     println!(
-        "  per node per second: {:.1} offers, {:.1} heads verified, {:.0} B heads sent, {:.1} logs ({:.1} empty), {:.0} B segments sent, {:.0} B to the broker",
+        "  per node per second: {:.1} offers, {:.1} heads received, {:.0} B heads sent, {:.1} logs ({:.1} empty), {:.0} B segments sent, {:.0} B to the broker",
         each(figures.offers),
-        each(figures.verified),
+        each(figures.received),
         each(figures.heads_bytes),
         each(figures.logs),
         each(figures.empty),

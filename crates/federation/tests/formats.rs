@@ -15,7 +15,7 @@ use bruit_engine::exchange::{Book, Chain};
 use bruit_engine::trust::{Claim, Reporter, Standing};
 use bruit_engine::verdict::Kind;
 use bruit_engine::whitelist::{self, WhitelistChange};
-use bruit_federation::coordinator::judge::{Verified, drifts, offered};
+use bruit_federation::coordinator::judge::{drifts, offered};
 use bruit_federation::heads::{Heads, SignedHeads};
 use common::{START, claim, fingerprint, give, key, known, node, realm, recipients, seal};
 
@@ -76,7 +76,7 @@ fn the_same_events_give_the_bytes_of_the_sample() {
 #[test]
 fn the_sample_of_version_1_tells_what_it_told() {
     let bytes = read("heads");
-    let (believed, rejected) = offered(&bytes, realm(), &known(2), &Verified::new());
+    let (believed, rejected) = offered(&bytes, realm(), &known(2));
     let [SignedHeads { heads, .. }] = &believed[..] else { panic!("expected heads of one origin, found {rejected:?}") };
     let mut engine = node(1, 2);
     for (chain, _) in heads.chains() {

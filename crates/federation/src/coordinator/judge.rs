@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bruit_engine::Engine;
 use bruit_engine::codec::Malformed;
@@ -16,6 +16,9 @@ use bruit_engine::realm::RealmId;
 use crate::heads::{Heads, SignedHeads, UnverifiedHeads};
 use crate::keys::PublicKey;
 use crate::segment::{UnverifiedSegment, split};
+
+/// Maximum number of verified heads that are kept, for each known server. Links may offer heads of different ages.
+const VERIFIED_PER_SERVER_MAX: usize = 8;
 
 /// What a receiver has applied: the state on which its decisions depend.
 pub trait Frontiers {
@@ -80,6 +83,32 @@ pub struct Known {
     servers: BTreeMap<[u8; 32], (PublicKey, Relation)>,
     /// True if every server in an offer counts as a known peer.
     is_open: bool,
+    verified: Arc<VerifiedHeads>,
+}
+
+/// Heads with a valid signature, by the bytes that their origin signed. All links of a server share them: verifying is
+/// slow, most heads of an offer were in the offer before it, and in a mesh every link offers the same heads.
+#[derive(Debug, Default)]
+struct VerifiedHeads(Mutex<BTreeMap<Vec<u8>, Heads>>);
+
+impl VerifiedHeads {
+    fn get(&self, bytes: &[u8]) -> Option<Heads> {
+        self.lock().get(bytes).cloned()
+    }
+
+    /// Stores heads. If there are `heads_max` already, removes those first, and each is verified once more.
+    fn put(&self, bytes: Vec<u8>, heads: Heads, heads_max: usize) {
+        let mut verified = self.lock();
+        if verified.len() >= heads_max {
+            verified.clear();
+        }
+        verified.insert(bytes, heads);
+    }
+
+    /// Locks the heads. A poisoned lock is ignored, because no code here panics between related changes.
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, Heads>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Known {
@@ -88,7 +117,7 @@ impl Known {
     #[must_use]
     pub fn new(servers: impl IntoIterator<Item = (PublicKey, Relation)>) -> Self {
         let servers = servers.into_iter().map(|(key, relation)| (*key.as_bytes(), (key, relation)));
-        Self { servers: servers.collect(), is_open: false }
+        Self { servers: servers.collect(), ..Self::default() }
     }
 
     /// Returns a set in which every server in an offer counts as a known peer. This is for replicas, which need only
@@ -107,7 +136,8 @@ impl Known {
         let origins = Heads::read_all(offer).into_iter().flatten().map(|heads| heads.origin());
         let keys: BTreeMap<[u8; 32], PublicKey> =
             origins.filter_map(|Origin { key, .. }| Some((key, PublicKey::from_bytes(&key).ok()?))).collect();
-        Arc::new(Self::new(keys.into_values().map(|key| (key, Relation::Peer))))
+        let verified = Arc::clone(&self.verified);
+        Arc::new(Self { verified, ..Self::new(keys.into_values().map(|key| (key, Relation::Peer))) })
     }
 
     /// Returns the key of a known origin.
@@ -151,22 +181,13 @@ pub enum Drift {
     Unlike,
 }
 
-/// Verified heads, by the bytes that their origin signed.
-pub type Verified = BTreeMap<Vec<u8>, Heads>;
-
 /// Returns the verified heads in an offer, and the reasons why others were refused. Skips heads of unknown servers: the
-/// offering server may have peers that we do not have. Heads that were `verified` before are not verified again, because
-/// that is slow, and most heads in an offer are those of the last one.
+/// offering server may have peers that we do not have.
 #[must_use]
-pub fn offered(
-    offer: &[u8],
-    realm: RealmId,
-    known: &Known,
-    verified: &Verified,
-) -> (Vec<SignedHeads>, Vec<ExchangeRefusal>) {
+pub fn offered(offer: &[u8], realm: RealmId, known: &Known) -> (Vec<SignedHeads>, Vec<ExchangeRefusal>) {
     let (mut believed, mut rejected) = (Vec::new(), Vec::new());
     for read in Heads::read_all(offer) {
-        match read.and_then(|heads| believe(heads, realm, known, verified)) {
+        match read.and_then(|heads| believe(heads, realm, known)) {
             Ok(heads) => believed.push(heads),
             Err(ExchangeRefusal::UnknownOrigin) => {}
             Err(reason) => rejected.push(reason),
@@ -175,14 +196,13 @@ pub fn offered(
     (believed, rejected)
 }
 
-fn believe(
-    heads: UnverifiedHeads<'_>,
-    realm: RealmId,
-    known: &Known,
-    verified: &Verified,
-) -> Result<SignedHeads, ExchangeRefusal> {
-    let (key, bytes) = (known.key(&heads.origin())?, heads.bytes().to_vec());
-    let heads = verified.get(&bytes).map_or_else(|| heads.verify(realm, key), |heads| Ok(heads.clone()))?;
+fn believe(unverified: UnverifiedHeads<'_>, realm: RealmId, known: &Known) -> Result<SignedHeads, ExchangeRefusal> {
+    let (key, bytes) = (known.key(&unverified.origin())?, unverified.bytes().to_vec());
+    if let Some(heads) = known.verified.get(&bytes) {
+        return Ok(SignedHeads { heads, bytes });
+    }
+    let heads = unverified.verify(realm, key)?;
+    known.verified.put(bytes.clone(), heads.clone(), known.servers.len() * VERIFIED_PER_SERVER_MAX);
     Ok(SignedHeads { heads, bytes })
 }
 
@@ -544,7 +564,7 @@ mod tests {
         let (ours, theirs) = (heads(1, &[(Book::Listed, LIVE, 5)]), heads(2, &[]));
         let good = ours.sign(&key(1));
         let offer = [good.clone(), theirs.sign(&key(1)), heads(3, &[]).sign(&key(3))].concat();
-        let (believed, rejected) = offered(&offer, REALM, &known, &Verified::new());
+        let (believed, rejected) = offered(&offer, REALM, &known);
         assert_eq!(believed, [SignedHeads { heads: ours, bytes: good }]);
         assert_eq!(rejected, [ExchangeRefusal::Forged]);
     }
@@ -555,10 +575,21 @@ mod tests {
         // Heads whose signature is invalid show that it was not checked.
         let mut bytes = ours.sign(&key(1));
         *bytes.last_mut().unwrap() ^= 1;
-        let verified = Verified::from([(bytes.clone(), ours.clone())]);
-        assert_eq!(offered(&bytes, REALM, &all, &verified).0, [SignedHeads { heads: ours, bytes: bytes.clone() }]);
-        assert_eq!(offered(&bytes, REALM, &all, &Verified::new()).1, [ExchangeRefusal::Forged]);
-        assert!(offered(&bytes, REALM, &known(&[]), &verified).0.is_empty(), "the server is no longer known");
+        assert_eq!(offered(&bytes, REALM, &all).1, [ExchangeRefusal::Forged]);
+        all.verified.put(bytes.clone(), ours.clone(), 1);
+        assert_eq!(offered(&bytes, REALM, &all).0, [SignedHeads { heads: ours, bytes: bytes.clone() }]);
+        let nobody = Known { verified: Arc::clone(&all.verified), ..Known::new([]) };
+        assert!(offered(&bytes, REALM, &nobody).0.is_empty(), "the server is no longer known");
+    }
+
+    #[test]
+    fn the_number_of_verified_heads_is_bounded() {
+        let known = known(&[(1, Relation::Cluster), (2, Relation::Peer)]);
+        for time in 0..3 * VERIFIED_PER_SERVER_MAX as u64 {
+            let bytes = Heads::new(REALM, origin(1), Time(time), []).sign(&key(1));
+            assert_eq!(offered(&bytes, REALM, &known).0.len(), 1);
+            assert!((1..=2 * VERIFIED_PER_SERVER_MAX).contains(&known.verified.lock().len()));
+        }
     }
 
     #[test]

@@ -53,6 +53,9 @@ pub struct Publisher {
     pending: Option<PublishRequest>,
     published: BTreeMap<Chain, u64>,
     archived: BTreeSet<Chain>,
+    /// The heads that the sink has. They are published only if they changed: the shelf also changes when heads of other
+    /// servers arrive, and the sink would send ours to every server each time.
+    announced: Vec<u8>,
     is_fresh: bool,
     retry: Duration,
     outage: Outage,
@@ -68,6 +71,7 @@ impl Publisher {
             pending: None,
             published: BTreeMap::new(),
             archived: BTreeSet::new(),
+            announced: Vec::new(),
             is_fresh: true,
             retry: RETRY_MIN,
             outage: Outage::new("publishing", name),
@@ -109,7 +113,7 @@ impl Publisher {
             self.requests.retain(|request| !matches!(request, PublishRequest::Publish { .. }));
             return;
         }
-        self.requests.extend(heads.map(PublishRequest::Announce));
+        self.requests.extend(heads.filter(|heads| *heads != self.announced).map(PublishRequest::Announce));
         self.plan_archive(&chains);
         self.requests.push_back(PublishRequest::Wait);
     }
@@ -138,7 +142,8 @@ impl Publisher {
             (PublishRequest::Length(chain) | PublishRequest::Publish { chain, .. }, Ok(length)) => {
                 self.published.insert(chain, length);
             }
-            (PublishRequest::Announce(_), Ok(_)) => {
+            (PublishRequest::Announce(heads), Ok(_)) => {
+                self.announced = heads;
                 self.outage.recover(uptime);
                 self.retry = RETRY_MIN;
             }
@@ -150,6 +155,7 @@ impl Publisher {
         self.outage.fail(&describe(error), uptime);
         self.requests.clear();
         self.published.clear();
+        self.announced.clear();
         self.is_fresh = true;
         self.requests.push_back(PublishRequest::Sleep(self.retry));
         self.retry = (self.retry * 2).min(RETRY_MAX);

@@ -23,9 +23,7 @@ use bruit_engine::time::Time;
 use bruit_engine::{Outcome, Refusal};
 
 use super::charges::Charges;
-use super::judge::{
-    Drift, Frontiers, Known, Verified, Want, accept, drifts, has_lost_segments, is_early, offered, wanted,
-};
+use super::judge::{Drift, Frontiers, Known, Want, accept, drifts, has_lost_segments, is_early, offered, wanted};
 use super::outage_log::Outage;
 use super::peer::Trouble;
 use super::{Moment, next_incarnation};
@@ -216,8 +214,6 @@ pub struct Receiver {
     wait: Duration,
     retry: Duration,
     heads: Vec<Heads>,
-    /// The verified heads of the last offer, by their bytes.
-    verified: Verified,
     drifted: Vec<[u8; 32]>,
     /// True if part of the offer could not be applied yet.
     is_later: bool,
@@ -251,7 +247,6 @@ impl Receiver {
             wait: Duration::ZERO,
             retry: delays.min,
             heads: Vec::new(),
-            verified: Verified::new(),
             drifted: Vec::new(),
             is_later: false,
             is_refused: false,
@@ -313,8 +308,7 @@ impl Receiver {
             Err(error) => return self.fail(LinkError::Transport(error), moment),
         };
         self.known = known.for_offer(&offer.heads);
-        let (signed, rejected) = offered(&offer.heads, self.realm, &self.known, &self.verified);
-        self.verified = signed.iter().map(|signed| (signed.bytes.clone(), signed.heads.clone())).collect();
+        let (signed, rejected) = offered(&offer.heads, self.realm, &self.known);
         rejected.iter().for_each(|rejected| self.status.count(rejected));
         self.tag = offer.tag;
         self.heads = signed.iter().map(|signed| signed.heads.clone()).collect();

@@ -110,8 +110,8 @@ pub struct Figures {
     pub published_bytes: u64,
     /// Bytes that went from one region to the other.
     pub far_bytes: u64,
-    /// Heads in offers, whose signatures receivers verify.
-    pub verified: u64,
+    /// Heads of known servers in offers.
+    pub received: u64,
     /// Bytes of the heads of one node at the end.
     pub heads_length: u64,
     /// Bytes of all segments that nodes signed during the measurement: the size of one copy of all data.
@@ -463,7 +463,7 @@ impl Cluster {
                     server.shelf.keep_segment(&chain, offset, &bytes).unwrap();
                 }
                 Request::ForgetLog(chain) => server.shelf.forget(&chain).unwrap(),
-                Request::Finish(Ok(round)) if self.is_measuring => self.figures.verified += round.accepted as u64,
+                Request::Finish(Ok(round)) if self.is_measuring => self.figures.received += round.accepted as u64,
                 Request::Finish(_) => {}
             }
         }

@@ -89,6 +89,8 @@ pub(super) struct Server {
     /// Number of processes so far. Messages to an earlier process get lost.
     pub(super) boots: u64,
     pub(super) known: Arc<Known>,
+    /// The forgotten servers that `known` does not contain.
+    unknown: Vec<[u8; 32]>,
     joins: Vec<OriginChange>,
     /// The keys in `joins`.
     others: Vec<(PublicKey, Relation)>,
@@ -170,6 +172,7 @@ impl Server {
             booted_ms: 0,
             boots: 0,
             known: Arc::default(),
+            unknown: Vec::new(),
             others: joins.iter().filter_map(joined).collect(),
             joins,
             is_cluster,
@@ -206,6 +209,7 @@ impl Server {
         self.exporter = Exporter::default();
         self.rereader = Rereader::default();
         self.refresh_known();
+        self.set_known();
         self.links = self.ends.iter().map(|end| SimLink::new(*end, self)).collect();
         let has_broker = self.ends.contains(&End::Broker);
         self.publisher = has_broker.then(|| Publisher::new(Reader::Cluster, "broker"));
@@ -384,9 +388,19 @@ impl Server {
         }
     }
 
-    /// Updates the accepted origins: those of other servers that are not forgotten, and our own.
+    /// Updates the accepted origins if a server was forgotten.
     fn refresh_known(&mut self) {
-        let others = self.others.iter().filter(|(key, _)| !self.has_forgotten(key.as_bytes())).cloned();
+        let others = self.others.iter().map(|(key, _)| *key.as_bytes());
+        let unknown: Vec<[u8; 32]> = others.filter(|key| self.has_forgotten(key)).collect();
+        if unknown != self.unknown {
+            self.unknown = unknown;
+            self.set_known();
+        }
+    }
+
+    /// Sets the accepted origins: those of other servers that are not forgotten, and our own.
+    fn set_known(&mut self) {
+        let others = self.others.iter().filter(|(key, _)| !self.unknown.contains(key.as_bytes())).cloned();
         self.known = Arc::new(Known::new(others.chain([(self.key.public(), Relation::Cluster)])));
     }
 
