@@ -267,6 +267,17 @@ fn a_merged_filter_lists_up_to_1024_origins() {
 }
 
 #[test]
+fn origins_out_of_order_are_refused() {
+    let reached = |origin| Reached { origin: Origin(origin), revision: 1, checksum: 0 };
+    for origins in [[2, 1], [1, 1]] {
+        let history = History::Merged(origins.map(reached).to_vec());
+        let file = FilterFile::new(classical(Extension::Refined, 4), Label::default(), Some(history)).unwrap();
+        let refused = file::decode(&mut &*bytes_of(&file), LIMIT).unwrap_err();
+        assert!(matches!(refused, FileError::UnsortedOrigins), "{refused}");
+    }
+}
+
+#[test]
 fn no_byte_of_a_history_or_a_step_can_change_unseen() {
     let Exchange { states, all } = exchange(&classical(Extension::Intuitive, 5));
     let delta = diff(&states[0], &states[1]).unwrap();

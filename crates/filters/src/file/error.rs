@@ -81,6 +81,9 @@ pub enum FileError {
         /// Value of the field.
         value: u64,
     },
+    /// The origins in the history are not in ascending order, or one of them occurs twice.
+    #[error("invalid: the origins in the history must be in ascending order, without duplicates")]
+    UnsortedOrigins,
     /// The array needs more memory than the limit of the caller.
     #[error("too large: the array has {bytes} bytes, but the limit is {limit_bytes}")]
     TooLarge {

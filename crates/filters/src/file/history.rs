@@ -325,7 +325,7 @@ impl History {
 
 fn from_entries(kind: u8, reached: Vec<Reached>, checksum: u32) -> Result<History, FileError> {
     if !reached.is_sorted_by(|a, b| a.origin < b.origin) {
-        return Err(FileError::invalid("the order of origins", 0u8));
+        return Err(FileError::UnsortedOrigins);
     }
     match (kind, reached.as_slice()) {
         (OWN, [own]) if own.checksum == checksum => Ok(History::Own { origin: own.origin, revision: own.revision }),
