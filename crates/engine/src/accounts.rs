@@ -1,6 +1,6 @@
 //! Reporter accounts, and the authentication of their claims.
 //!
-//! One bounded table, [`Accounts`], holds the protocol, credential, independence group and standing of every account.
+//! One bounded table, [`Accounts`], holds the protocol, credential, group and standing of every account.
 //! [`razor`], [`pyzor`], [`dcc`] and [`fuzzy`] authenticate messages of the four protocols. They work on bytes and use
 //! neither sockets nor a clock. [`Credential::new`] refuses weak passwords. Only the resulting [`Credential`], which is
 //! sufficient for verification, is stored and journalled.

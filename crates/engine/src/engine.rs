@@ -141,10 +141,10 @@ pub enum Refusal {
     /// The nursery refused the claim.
     #[error(transparent)]
     Trust(#[from] NurseryRefusal),
-    /// The group's daily share of new signatures in a book is used up.
-    #[error("today's share of new {} is used up: try again tomorrow", book.contents())]
+    /// The group's daily quota of new signatures in a book is used up.
+    #[error("the daily quota of new {} is used up: try again tomorrow", book.contents())]
     DailyShare {
-        /// Book whose share is used up.
+        /// Book whose quota is used up.
         book: Book,
         /// Start of the next day.
         again: Time,
@@ -160,8 +160,8 @@ pub enum Refusal {
     /// The reporter is a stranger. Strangers may check signatures, but may not submit recipients or texts.
     #[error("anonymous reporters may check signatures, but not submit recipients or texts")]
     Stranger,
-    /// The group's daily share of texts is used up.
-    #[error("the group's share of texts for today is used up: try again tomorrow")]
+    /// The group's daily quota of texts is used up.
+    #[error("the group's daily quota of texts is used up: try again tomorrow")]
     TextQuota,
     /// Only own users may change the effect of other reporters' claims: mark mail as good, assign a text to a
     /// fingerprint, or delete a text.

@@ -1,8 +1,7 @@
 //! Daily limits on the number of signatures that one group may add to a book.
 //!
 //! Each generation of a ring has a limited capacity. A reporter without a limit could use it up, and then every
-//! signature would look reported. So each independence group has a daily share. Usage is reset at the start of each day
-//! (UTC).
+//! signature would look reported. So each group has a daily quota. Usage is reset at the start of each day (UTC).
 
 use std::collections::BTreeMap;
 
@@ -72,12 +71,12 @@ mod tests {
     const TOMORROW: Time = Time(NOON.0 + Time::DAY);
 
     #[test]
-    fn a_group_has_one_share_per_day() {
+    fn a_group_has_one_quota_per_day() {
         let mut quotas = Quotas::default();
         assert!(quotas.admits(NOON, 1, 10, 10) && !quotas.admits(NOON, 1, 11, 10));
         quotas.use_up(NOON, 1, 10);
         assert!(!quotas.admits(NOON, 1, 1, 10));
-        assert!(quotas.admits(NOON, 2, 10, 10), "another group has its own share");
+        assert!(quotas.admits(NOON, 2, 10, 10), "another group has its own quota");
         assert!(quotas.admits(TOMORROW, 1, 10, 10));
         quotas.use_up(TOMORROW, 2, 1);
         quotas.use_up(NOON, 2, 4);

@@ -74,7 +74,7 @@ pub struct Reporter {
     pub id: u64,
     /// Standing assigned by the operator.
     pub standing: Standing,
-    /// Keyed hash of its independence group: all reporters who could be the same person, by the coarsest criterion.
+    /// Keyed hash of its group: all reporters who could be the same person, by the coarsest criterion.
     pub group: u64,
 }
 

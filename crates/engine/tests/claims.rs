@@ -177,7 +177,7 @@ fn accounts_are_believed_few_recipients_at_a_time() {
     assert_eq!(count(by(weighty.now, Standing::Own, 1), 3, MANY), MANY);
 }
 
-/// A group that counts recipients for a whole site can use up its own daily share, but not the shares of other groups.
+/// A group that counts recipients for a whole site can use up its own daily quota, but not the quotas of other groups.
 #[test]
 fn no_group_fills_the_bulk_book_alone() {
     let mut engine = engine();

@@ -197,7 +197,7 @@ fn reinstated_signatures_have_a_bound() {
     let mut engine = engine();
     let most = REINSTATED_MAX as u32;
     let mut reinstate_on_its_day = |at: u32| {
-        // Spread the revocations over several days, because their daily share is smaller than that bound.
+        // Spread the revocations over several days, because their daily quota is smaller than that bound.
         tick(&mut engine, Time(START.0 + u64::from(at / 900) * Time::DAY));
         reinstate(&mut engine, at)
     };

@@ -62,7 +62,7 @@ fn claim_many(engine: &mut Engine, by: By, claim: Claim, first: u64, count: u64)
     (accepted, reason)
 }
 
-/// Counting a known message again is not charged to the daily share. Otherwise, counting would stop for the day after
+/// Counting a known message again is not charged to the daily quota. Otherwise, counting would stop for the day after
 /// 16,187 reports of one message.
 #[test]
 fn counting_is_limited_only_by_room() {
@@ -164,7 +164,7 @@ fn own_revocations_cannot_hide_listings() {
     assert!(found >= listed as f64 * (1.0 - 10.0 * REVOKED_RATE), "{found} of {listed}");
 }
 
-/// A daily share does not stop a source if generations are shorter than a day. Then the book's own limit stops it.
+/// A daily quota does not stop a source if generations are shorter than a day. Then the book's own limit stops it.
 #[test]
 fn a_book_stops_before_its_error_is_ten_times_the_planned_one() {
     let plan = Plan::for_budget(8 << 20).unwrap();

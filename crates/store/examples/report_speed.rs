@@ -28,7 +28,7 @@ const REPORTS: u64 = 12_800;
 /// Number of reports in a submission, and number of submissions in flight, as with a listener under load.
 const TOGETHER: usize = 64;
 const IN_FLIGHT: usize = 8;
-/// Number of accounts that report. Each has a daily share of new signatures.
+/// Number of accounts that report. Each has a daily quota of new signatures.
 const ACCOUNTS: u64 = 4_000;
 
 fn main() -> Result<(), Box<dyn Error>> {

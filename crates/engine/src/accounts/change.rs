@@ -67,7 +67,7 @@ pub struct AccountUpdate {
     pub credential: Option<Credential>,
     /// New standing.
     pub standing: Option<Standing>,
-    /// New independence group.
+    /// New group of reporters that count as one voice.
     pub group: Option<u64>,
     /// New enabled flag: true to accept the account's claims.
     pub enabled: Option<bool>,

@@ -7,9 +7,9 @@
 //! - **The book's limit.** Beyond the planned capacity only anchors and peers may add signatures. Beyond
 //!   [`Capacities::limits`](crate::budget::Capacities::limits) no reporter may. So the error rate of a book never
 //!   reaches ten times the planned one.
-//! - **The group's daily share** of the capacity. The site's own users are one group, regardless of their networks. If
-//!   they use their full share every day, a generation fills up just as it ends. Own users' recipient counts have no
-//!   daily share: nobody else needs that capacity, so the book's limit is enough.
+//! - **The group's daily quota**, a share of the capacity. The site's own users are one group, regardless of their
+//!   networks. If they use their full quota every day, a generation fills up just as it ends. Recipients that own users
+//!   count have no quota: nobody else needs that capacity, so the book's limit is enough.
 
 use bruit_filters::Fingerprint;
 use bruit_filters::ring::{CountsRing, Needs};
@@ -22,11 +22,11 @@ use crate::spam::Entry;
 use crate::time::Time;
 use crate::trust::{Claim, Reporter, Standing};
 
-/// Daily share of a group of accounts or strangers, in percent of a day's capacity.
+/// Daily quota of a group of accounts or strangers, in percent of a day's capacity.
 const SHARE_PERCENT: u64 = 2;
-/// Daily share of a group of traps or pinned peers, in percent of a day's capacity.
+/// Daily quota of a group of traps or pinned peers, in percent of a day's capacity.
 const SHARE_PERCENT_ANCHORED: u64 = 50;
-/// Daily share of the site's own users together, in percent of a day's capacity.
+/// Daily quota of the site's own users together, in percent of a day's capacity.
 const SHARE_PERCENT_OWN: u64 = 100;
 /// The group to which all of the site's own users are charged.
 const SITE: u64 = u64::MAX - 1;

@@ -179,9 +179,9 @@ impl Nursery {
         self.vote_links.iter(&entry.votes).map(|slot| &self.votes[slot])
     }
 
-    /// Checks that a group may add another entry today. Own reporters and traps have no daily limit here. Their shares
-    /// of the books limit them instead, and the operator sees when these shares are used up. In the nursery, their
-    /// share bounds the number of their entries.
+    /// Checks that a group may add another entry today. Own reporters and traps have no daily limit here. Instead, their
+    /// quotas for the books limit them, and the operator sees when these quotas are used up. The number of their entries
+    /// in the nursery is bounded by their share of the nursery.
     pub(super) fn admit(&self, policy: &Policy, now: Time, reporter: &Reporter) -> Result<(), NurseryRefusal> {
         if matches!(reporter.standing, Standing::Own | Standing::Trap) {
             return Ok(());

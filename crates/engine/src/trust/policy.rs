@@ -81,7 +81,7 @@ pub struct Policy {
     pub stranger_inserts_daily: u32,
     /// Maximum number of new entries of a group of accounts or a pinned peer per day.
     pub group_inserts_daily: u32,
-    /// Unused, and kept only for the encoding of policies. Own reporters and traps are limited by their shares of the
+    /// Unused, and kept only for the encoding of policies. Own reporters and traps are limited by their quotas for the
     /// books.
     pub own_inserts_daily: u32,
     /// Seconds from the first claim about a signature to the removal of its entry.

@@ -104,7 +104,7 @@ pub(crate) enum Aim {
 pub(crate) struct Attack {
     pub(crate) name: &'static str,
     pub(crate) identities: usize,
-    /// Number of independence groups.
+    /// Number of groups that count as one voice.
     pub(crate) groups: usize,
     /// True if the identities echoed other reporters for the thirty days before the attack.
     pub(crate) farmed: bool,

@@ -133,7 +133,7 @@ fn a_group_over_its_quota_may_claim_again_the_next_day() {
 #[test]
 fn quotas_and_shares_depend_on_standing() {
     let policy = Policy { stranger_inserts_daily: 1, group_inserts_daily: 2, own_inserts_daily: 3, ..unshared() };
-    // Own reporters and traps are limited by their shares of the books instead.
+    // Own reporters and traps are limited by their quotas for the books instead.
     for (reporter, most) in [(stranger(1), 1), (account(1), 2), (pinned(1), 2), (own(1), 5), (trap(1), 5)] {
         let mut site = Site::new(policy.clone());
         let admitted = (0..5).filter(|&number| site.claim(reporter, number, Claim::Report).is_ok()).count();
