@@ -6,7 +6,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`receiver`] | what to ask of a source, what to apply, repair and forward, when to retry or to start an incarnation |
+//! | [`receiver`] | what to request from a source, apply, repair and forward; when to retry or start an incarnation |
 //! | [`exporter`] | what to seal, hold back, release and tidy, and when |
 //! | [`rereader`] | what to read from our own shelf again, to forget a server |
 //! | [`publisher`] | what to copy to a sink, such as a broker |
@@ -15,7 +15,7 @@
 //! | [`charges`] | limits on servers that send invalid segments |
 //! | [`heads_table`] | the latest heads received from a broker |
 //! | [`export`] | the next segment of this server's own chains |
-//! | `outage` | the log lines of an operation that fails for a while |
+//! | `outage_log` | the log lines of an operation that fails for a while |
 
 pub mod charges;
 pub mod export;
@@ -35,7 +35,7 @@ use bruit_engine::event::Event;
 use bruit_engine::exchange::{Origin, OriginChange};
 use bruit_engine::time::Time;
 
-/// A moment, by two clocks.
+/// The present moment, as shown by two clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// The server's clock, which may be wrong and may jump.
@@ -44,8 +44,8 @@ pub struct Moment {
     pub uptime: Duration,
 }
 
-/// Returns the event that starts the incarnation after `own`. Its number is greater than all earlier numbers, even if
-/// the clock is wrong.
+/// Returns the event that starts the incarnation after `own`. The number of the new incarnation is greater than all
+/// earlier numbers, even if the clock is wrong.
 #[must_use]
 pub(crate) fn next_incarnation(own: Origin, is_cluster: bool, now: Time) -> Event {
     let origin = Origin { incarnation: now.0.max(own.incarnation.saturating_add(1)), ..own };

@@ -1,7 +1,7 @@
 //! Heads: a signed list of an origin's chains and their ends, so that peers can see which segments they lack.
 //!
 //! Heads contain the frontiers of all chains of one incarnation of a server at one moment. They are small, and newer
-//! heads replace older ones. A server offers a sequence of heads, as their origins wrote them. Only the bytes that
+//! heads replace older ones. An offer is a sequence of heads of several origins, unchanged. Only the bytes that
 //! [`Heads::sign`] writes can be decoded.
 //!
 //! `docs/design/segments.md` specifies the byte layout.
@@ -134,13 +134,14 @@ impl Heads {
     /// nothing. Heads that lack segments come from a server that lost them; that server notices the loss when it
     /// receives the older heads.
     ///
-    /// A chain may be missing if its generation is over at the time in these heads: the origin dropped it by that
-    /// clock, right or wrong. No other clock matters, so all servers make the same decision, and an origin that lies
-    /// about its time harms only itself.
+    /// A chain may be missing if its generation is over at the time in these heads: by the origin's clock, right or
+    /// wrong, the origin had to drop the chain. No other clock matters, so all servers make the same decision, and an
+    /// origin that lies about its time harms only itself.
     ///
-    /// Later means a later time, or the same time and more segments. If an origin's clock was set back, its new heads
-    /// have an earlier time; they count as later if they have segments that the older ones lack. Old heads cannot be
-    /// mistaken for such new ones: any segment that only they have belongs to a generation that is over.
+    /// Heads are later if their time is later, or if it is the same and they have more segments. If an origin's clock
+    /// was set back, its new heads have an earlier time; they count as later if they have segments that the older heads
+    /// lack. Heads that are really older cannot be mistaken for such new heads: if they have a segment that the newer
+    /// heads lack, its generation is over.
     #[must_use]
     pub fn replaces(&self, older: &Self, epochs: &Epochs) -> bool {
         let is_over = |chain: &Chain, time| epochs.is_over(chain.book, chain.generation, time);
@@ -155,8 +156,8 @@ impl Heads {
         is_later && older.chains().all(is_kept)
     }
 
-    /// Returns true if a server should keep these heads instead of `kept`, the heads of the same origin that it has, if
-    /// any.
+    /// Returns true if a server should keep these heads instead of `kept`, its present heads of the same origin, if it
+    /// has any.
     #[must_use]
     pub fn is_news(&self, kept: Option<&Self>, epochs: &Epochs) -> bool {
         kept.is_none_or(|kept| self != kept && self.replaces(kept, epochs))
@@ -230,10 +231,11 @@ impl<'a> UnverifiedHeads<'a> {
         self.bytes
     }
 
-    /// Verifies that the heads are of `realm` and signed by their origin, the owner of `key`.
+    /// Verifies that the heads belong to `realm` and are signed by their origin, the owner of `key`.
     ///
     /// # Errors
-    /// [`ExchangeRefusal::ForeignRealm`], [`ExchangeRefusal::UnknownOrigin`] if the key is not the origin's, or [`ExchangeRefusal::Forged`].
+    /// [`ExchangeRefusal::ForeignRealm`], [`ExchangeRefusal::UnknownOrigin`] if the key is not the origin's, or
+    /// [`ExchangeRefusal::Forged`].
     pub fn verify(self, realm: RealmId, key: &PublicKey) -> Result<Heads, ExchangeRefusal> {
         if self.heads.realm != realm {
             return Err(ExchangeRefusal::ForeignRealm(self.heads.realm));

@@ -6,8 +6,8 @@
 //! | [`keys`] | the identity of a server |
 //! | [`segment`], [`heads`], [`epochs`] | the signed formats of exchange, byte for byte; the lengths of generations |
 //! | [`shelf`] | the logs and heads that a server offers to others |
-//! | [`link`] | the tasks that carry out what the coordinator decides |
-//! | [`rereading`] | the same for reading our own logs again, to forget a server |
+//! | [`link`] | the tasks that carry out the coordinator's decisions about other servers and sinks |
+//! | [`rereading`] | the steps that read our own logs again while a server is being forgotten |
 //! | [`replica`] | a mail site's local copy of listed signatures, in one small file |
 //! | `simulation` | a simulated network with a seed, behind the feature of that name |
 //! | [`transport`] | sources and sinks of segments over different transports |

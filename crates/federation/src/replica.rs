@@ -4,9 +4,9 @@
 //! unknown messages itself, and a server is queried only about signatures found in the replica. One in a hundred
 //! unknown signatures is a false hit when the replica is filled to its capacity.
 //!
-//! Guarantee: an applied entry is found until its generation ends, even after a crash at any moment. Writes only ever
-//! set bits, and the frontiers of chains are written after the entries. The replica does not contain revocations,
-//! report counts or near replicas of texts: only a server knows these.
+//! Guarantee: an applied entry is found until its generation expires, even after a crash at any moment. Writes only set
+//! bits in live generations, and the frontiers of chains are written after the entries. The replica does not contain
+//! revocations, report counts or near replicas of texts: only a server knows these.
 //!
 //! A follower accepts every origin in its server's offer, unless origins are configured: the server confirms each hit,
 //! and a missing entry only means that some spam is not recognised, so lying gains little. Segments must still be

@@ -126,10 +126,11 @@ impl<'a> UnverifiedSegment<'a> {
         &self.segment
     }
 
-    /// Verifies that the segment is of `realm` and signed by its origin, the owner of `key`.
+    /// Verifies that the segment belongs to `realm` and is signed by its origin, the owner of `key`.
     ///
     /// # Errors
-    /// [`ExchangeRefusal::ForeignRealm`], [`ExchangeRefusal::UnknownOrigin`] if the key is not the origin's, or [`ExchangeRefusal::Forged`].
+    /// [`ExchangeRefusal::ForeignRealm`], [`ExchangeRefusal::UnknownOrigin`] if the key is not the origin's, or
+    /// [`ExchangeRefusal::Forged`].
     pub fn verify(&self, realm: RealmId, key: &PublicKey) -> Result<VerifiedSegment<'a>, ExchangeRefusal> {
         let Self { segment, bytes } = *self;
         if segment.realm != realm {

@@ -109,7 +109,7 @@ pub trait Logs: fmt::Debug + Send + Sync {
     /// Any I/O error.
     fn put_heads(&self, origin: &Origin, is_public: bool, bytes: &[u8]) -> io::Result<()>;
 
-    /// Returns all stored heads, and the contents of any other files in their place.
+    /// Returns all stored heads, and the contents of any other files in the same folder.
     ///
     /// # Errors
     /// Any I/O error.
@@ -293,8 +293,9 @@ impl Shelf {
         Ok(())
     }
 
-    /// Returns true if the log of one of our own chains has a segment at an offset. The log of an earlier incarnation is
-    /// read and kept at the same time; writing would cut off the part that is not read yet.
+    /// Returns true if the log of one of our own chains already has this segment at this offset. When the log of an
+    /// earlier incarnation is read again, its segments are kept as they are read. Writing such a segment would truncate
+    /// the log, and lose the part that has not been read yet.
     fn has_own(&self, chain: &Chain, offset: u64, segment: &[u8]) -> bool {
         let is_own = chain.origin.key == *self.key.public().as_bytes();
         let stored = || self.logs.read(chain, offset, u64::MAX, segment.len());
@@ -314,8 +315,8 @@ impl Shelf {
     /// Removes the logs of all chains that are not `live`, and the heads of origins without chains. Returns the number
     /// of removed logs.
     ///
-    /// Logs of our own are kept until their generation is over at `now`: those of an earlier incarnation are read again,
-    /// and may be the only copy.
+    /// Logs of our own chains are kept until their generation is over at `now`: the logs of an earlier incarnation will
+    /// be read again, and may be the only copy.
     ///
     /// # Errors
     /// Any I/O error.
@@ -366,7 +367,7 @@ impl Shelf {
         ours.next_back().map(|(_, signed)| signed.bytes.clone())
     }
 
-    /// Returns the number of counters returned by [`changes`](Self::changes) that are in use.
+    /// Returns the number of tasks that hold a counter returned by [`changes`](Self::changes).
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.changed.receiver_count()

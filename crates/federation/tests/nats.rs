@@ -74,7 +74,7 @@ async fn late_subscribers_find_the_last_heads_of_each_incarnation() {
     for heads in [ANNA.heads(1, 10), ANNA.heads(1, 11), ANNA.heads(2, 12), ANNA.heads(2, 13)] {
         anna.announce(&heads).await.unwrap();
     }
-    // A node without any state also learns its own previous heads.
+    // A node that lost its state also receives its own earlier heads.
     for late in [BERTA, ANNA] {
         let late = node(&brokers, late).await;
         let both = [ANNA.heads(1, 11), ANNA.heads(2, 13)].concat();
@@ -133,7 +133,7 @@ async fn segments_lost_by_the_broker_are_published_again_from_the_log() {
     let stream = admin.get_stream(stream_name()).await.unwrap();
     let last = stream.get_last_raw_message_by_subject(&subject(&log.chain)).await.unwrap();
     stream.delete_message(last.sequence).await.unwrap();
-    // Some versions also remove the earlier messages when asked to delete the last one.
+    // Some versions of the broker also remove earlier messages when the last one is deleted.
     let end = anna.published_up_to(&log.chain).await.unwrap().unwrap_or(0);
     assert!(end <= *log.offsets().last().unwrap());
     log.publish(&anna, end).await.unwrap();

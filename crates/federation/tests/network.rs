@@ -16,9 +16,10 @@ use bruit_federation::simulation::{Summary, run};
 /// The networks of every run.
 const FIXED: Range<u64> = 0..40;
 
-/// Networks that once failed. In the first four, a server on an old disk sealed segments before it knew that it had lost
-/// some; in the next three, reports of what a forgotten node had revoked were not listed. Then a server on an old disk
-/// lost what only that disk had. The last one took minutes, because all heads in every offer were verified.
+/// Networks that once failed. In the first four, a server on an old disk sealed segments before it knew that it had
+/// lost some. In the next three, reported signatures were not listed if a forgotten node had revoked them. In the
+/// eighth, a server on an old disk lost segments that only this disk had. The ninth took minutes, because all heads in
+/// every offer were verified.
 const ONCE_FAILED: [u64; 9] = [
     8_469_388_475_170,
     8_469_388_475_359,
@@ -36,7 +37,7 @@ const FRESH_TIME: Duration = Duration::from_secs(20);
 /// See [`FRESH_TIME`].
 const FRESH_MAX: u64 = 2_000;
 
-/// Repeats a network, with its seed in `BRUIT_SEEDS`.
+/// The command that repeats a network. Its seed must be in `BRUIT_SEEDS`.
 const COMMAND: &str = "cargo nextest run -p bruit-federation --test network";
 
 fn chosen() -> Option<Range<u64>> {

@@ -22,7 +22,7 @@ const NODES: u8 = ORIGINS + 1;
 
 type Logs = BTreeMap<Chain, Vec<Vec<u8>>>;
 
-/// Generates events with their nodes, and whether the node seals after each.
+/// Generates events, each with the node that accepts it, and true if that node seals afterwards.
 fn accepted() -> impl Strategy<Value = Vec<(u8, Event, bool)>> {
     let event = prop_oneof![
         (any::<bool>(), 0..4_u64, 0..20_u32).prop_map(|(is_report, user, signature)| {

@@ -116,7 +116,7 @@ fn a_crash_loses_nothing_and_a_lost_log_is_fetched_again() {
     }
 }
 
-/// Our own segments are on disk before they are released, when other servers do not have them yet.
+/// Before our own segments are released, no other server has them, so they must be read from our disk.
 #[test]
 fn our_own_segments_are_read_before_they_are_released() {
     let folder = tempfile::tempdir().unwrap();

@@ -23,7 +23,7 @@ fn log(shelf: &Shelf) -> Vec<u8> {
 }
 
 /// After a repair, chains that share a ring are fetched again from the start. Their logs are right, and may be the only
-/// copy of a server that lost its disk.
+/// copy of the data of a server that lost its disk.
 #[test]
 fn a_log_that_is_fetched_again_stays_readable_and_grows() {
     let shelf = shelf();
@@ -36,7 +36,8 @@ fn a_log_that_is_fetched_again_stays_readable_and_grows() {
     assert_eq!(log(&shelf), b"onetwosix");
 }
 
-/// Nobody else may have fetched these logs. Exporters tidy at the start of a process, before links read anything.
+/// It is possible that no other server has fetched these logs. Exporters tidy at the start of a process, before links
+/// have read the logs again.
 #[test]
 fn the_log_of_an_earlier_incarnation_stays_whole_until_its_generation_is_over() {
     let shelf = shelf();

@@ -1,4 +1,5 @@
-//! Limits on servers that send invalid segments: a number of refused bytes per hour, and growing pauses per chain.
+//! Limits on servers that send invalid segments: a maximum of refused bytes per hour and server, and growing pauses for
+//! each chain.
 //!
 //! Pure: time is an argument. A chain with invalid segments is requested less and less often. Once the server has sent
 //! [`REFUSED_BYTES_MAX`] within an hour, nothing at all is requested from it. A pause affects neither other servers nor
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use bruit_engine::exchange::Chain;
 
-/// Number of refused bytes of one server within an hour above which nothing is requested from it.
+/// Number of refused bytes within an hour at which nothing more is requested from a server.
 pub const REFUSED_BYTES_MAX: u64 = 64 << 20;
 
 /// Period for which refused bytes count.

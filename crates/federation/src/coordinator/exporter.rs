@@ -34,7 +34,8 @@ const SEAL_INTERVAL_REVOKED: Duration = Duration::from_millis(100);
 const SEAL_BYTES: usize = 256 << 10;
 
 /// Number of queued bytes that are held back while no other node has been reached. A server that runs on an old copy of
-/// its disk learns this from the other nodes. Anything that it sealed before that would fork its history.
+/// its disk learns from the other nodes which segments it lost. A segment that it sealed before then would fork its
+/// history.
 pub const HELD_BYTES_MAX: usize = 1 << 20;
 
 /// Maximum time for which entries are held back: the last remaining node of a cluster must still export.
@@ -63,7 +64,7 @@ pub struct Surroundings<'a> {
     pub is_cluster: bool,
     /// True if there are peers, a broker, or a folder to publish in.
     pub is_wanted: bool,
-    /// True if segments of ours may be lost: see [`awaits_cluster`].
+    /// True if segments of our own chains may be lost: see [`awaits_cluster`].
     pub awaits_cluster: bool,
     /// The journal's sequence number up to which events are on disk.
     pub durable: u64,
@@ -94,7 +95,7 @@ pub enum ExportRequest {
     },
 }
 
-/// Parts of a step.
+/// One part of a step.
 #[derive(Debug)]
 enum ExportTask {
     Check,
@@ -145,9 +146,10 @@ pub struct Exporter {
     tried: Option<Duration>,
 }
 
-/// Returns true if segments of ours may be lost: a source has segments that we lack, or there are other nodes and none of
-/// them has been reached since the start. For each link, `links` contains its server's relation (`None` for a broker)
-/// and the state of our own chains according to its heads.
+/// Returns true if segments of our own chains may be lost: either a source has segments of them that we lack, or there
+/// are other nodes and none of them has been reached since the start. For each link, `links` contains the relation of
+/// the server at its other end (`None` for a broker), and the state of our own chains according to the heads received
+/// over the link.
 #[must_use]
 pub fn awaits_cluster(links: impl IntoIterator<Item = (Option<Relation>, OwnChains)>) -> bool {
     let (mut has_nodes, mut is_known) = (false, false);
@@ -283,8 +285,8 @@ impl Exporter {
         self.sealed.get(&chain).is_none_or(|sealed| uptime.saturating_sub(*sealed) >= busy)
     }
 
-    /// Makes sealed segments readable once the journal is on disk up to them; under relaxed durability this takes a
-    /// while.
+    /// Makes sealed segments readable once the journal's records of them are on disk. Under relaxed durability, that
+    /// takes a while.
     fn release(&mut self, engine: &Engine, around: &Surroundings<'_>, moment: Moment) -> Option<ExportRequest> {
         let is_silent = self.released.is_none_or(|released| moment.uptime.saturating_sub(released) >= HEARTBEAT);
         let is_durable = self.unreleased.is_none_or(|sequence| around.durable >= sequence);
@@ -350,14 +352,15 @@ impl Exporter {
         }
     }
 
-    /// Reports the outcomes of [`ExportRequest::Submit`], and the journal's sequence after these events, or the reason
-    /// why the events were not stored.
+    /// Reports the outcomes of the events of [`ExportRequest::Submit`], or the reason why they were not stored.
+    /// `sequence` is the journal's sequence number after these events.
     pub fn submitted(&mut self, outcomes: Result<Vec<Outcome>, String>, sequence: u64) {
         if let (Some(Unanswered::Seals), Ok(_)) = (self.pending.take(), &outcomes) {
             self.unreleased = Some(sequence);
         }
         let refusal = |outcome: &Outcome| match outcome {
-            // The generation ended meanwhile, or another incarnation started. The next segment overwrites the log's end.
+            // The generation has ended since then, or another incarnation has started. The next segment overwrites the
+            // end of the log.
             Outcome::Refused(Refusal::Exchange(ExchangeRefusal::NothingWaits)) => None,
             Outcome::Refused(refusal) => Some(format!("the engine refused the sealed segment: {refusal}")),
             _ => None,

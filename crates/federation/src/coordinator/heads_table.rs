@@ -1,7 +1,7 @@
 //! The latest heads of every followed origin, as received from a broker.
 //!
-//! Heads are verified: every client with permission can publish heads, and forged heads or those of unknown servers must
-//! neither take up space nor replace others.
+//! Heads are verified, because every client with permission can publish heads. Forged heads and heads of unknown
+//! servers must neither take up space nor replace other heads.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ impl HeadsTable {
         Self { realm, epochs, changes: 0, servers: BTreeMap::new(), heads: BTreeMap::new() }
     }
 
-    /// Sets the followed servers, the first [`SERVERS_MAX`] of these keys, and removes all others.
+    /// Follows the servers with the first [`SERVERS_MAX`] of these keys, and removes the heads of all other servers.
     pub fn follow(&mut self, keys: impl IntoIterator<Item = [u8; 32]>) {
         let named = |key: [u8; 32]| Some((key, PublicKey::from_bytes(&key).ok()?));
         let servers: BTreeMap<_, _> = keys.into_iter().filter_map(named).take(SERVERS_MAX).collect();
@@ -51,8 +51,8 @@ impl HeadsTable {
         self.servers.keys().copied().collect()
     }
 
-    /// Stores heads, if they are signed by a followed server and not older than its stored ones. Returns true if they
-    /// were stored.
+    /// Stores heads, if they are signed by a followed server and newer than the stored heads of the same origin.
+    /// Returns true if they were stored.
     pub fn put(&mut self, bytes: &[u8]) -> bool {
         self.verified(bytes).is_some_and(|signed| {
             let origin = signed.heads.origin();

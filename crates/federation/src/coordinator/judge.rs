@@ -120,8 +120,8 @@ impl Known {
         Self { servers: servers.collect(), ..Self::default() }
     }
 
-    /// Returns a set in which every server in an offer counts as a known peer. This is for replicas, which need only
-    /// conclusions.
+    /// Returns a set in which every server in an offer counts as a known peer. This is for replicas, which fetch only
+    /// public books.
     #[must_use]
     pub fn anyone() -> Self {
         Self { is_open: true, ..Self::default() }
@@ -151,7 +151,8 @@ impl Known {
     /// Returns the key of a chain's origin, if it may send us that chain.
     ///
     /// # Errors
-    /// [`ExchangeRefusal::UnknownOrigin`], or [`ExchangeRefusal::NotShared`] for books that only nodes of the cluster may send.
+    /// [`ExchangeRefusal::UnknownOrigin`], or [`ExchangeRefusal::NotShared`] for books that only nodes of the cluster
+    /// may send.
     pub fn key_for(&self, chain: &Chain) -> Result<&PublicKey, ExchangeRefusal> {
         match self.servers.get(&chain.origin.key) {
             None => Err(ExchangeRefusal::UnknownOrigin),
@@ -181,8 +182,8 @@ pub enum Drift {
     Unlike,
 }
 
-/// Returns the verified heads in an offer, and the reasons why others were refused. Skips heads of unknown servers: the
-/// offering server may have peers that we do not have.
+/// Returns the verified heads in an offer, and the reasons why other heads were refused. Skips heads of unknown
+/// servers: the offering server may have peers that we do not have.
 #[must_use]
 pub fn offered(offer: &[u8], realm: RealmId, known: &Known) -> (Vec<SignedHeads>, Vec<ExchangeRefusal>) {
     let (mut believed, mut rejected) = (Vec::new(), Vec::new());
@@ -216,11 +217,11 @@ pub fn wanted(heads: &[Heads], frontiers: &impl Frontiers, known: &Known) -> Vec
     let newest: BTreeMap<Book, u64> = Book::ALL.into_iter().filter_map(|book| Some((book, newest(book)?))).collect();
     // Epochs of different books differ in length, so ages are compared as numbers of later generations.
     let age = |chain: &Chain| newest.get(&chain.book).map_or(0, |newest| newest - chain.generation);
-    // If two heads name the same chain, use the later end.
     let turn = |chain: &Chain| match chain.book {
         Book::Votes | Book::Texts => (true, u64::MAX - age(chain)),
         Book::Listed | Book::Revoked | Book::Bulk | Book::Recipients => (false, age(chain)),
     };
+    // If two heads name the same chain, the later end comes first and is kept.
     wants.sort_by_key(|want| (turn(&want.chain), rank(want.chain.book), want.chain, Reverse(want.to.sequence)));
     wants.dedup_by_key(|want| want.chain);
     wants
@@ -248,11 +249,12 @@ const fn rank(book: Book) -> u8 {
     }
 }
 
-/// Splits a fetched log into valid consecutive segments. Returns them, and the reason why the log ended, unless it
-/// ended within a segment.
+/// Splits a fetched log into valid consecutive segments. Returns them, and the reason why the next segment was refused,
+/// if it was. The log may end within a segment, but not within its first one.
 ///
 /// Segments that the heads do not name yet are left for later: if their origin were lost, no other server would learn
-/// of them. For the same reason, heads must be on disk before the segments that they name are accepted.
+/// that these segments exist. For the same reason, heads must be on disk before the segments that they name are
+/// accepted.
 #[must_use]
 pub fn accept(log: &[u8], want: &Want, realm: RealmId, known: &Known) -> (Vec<Received>, Option<ExchangeRefusal>) {
     let (mut received, mut rest) = (Vec::new(), log);
@@ -276,8 +278,8 @@ pub fn accept(log: &[u8], want: &Want, realm: RealmId, known: &Known) -> (Vec<Re
 }
 
 /// Returns the next complete segment of a log. The signature is checked late, because that is slow. The entries are
-/// checked last, because any fault in them is then certainly their origin's. Entries that the engine cannot decode
-/// never become an event.
+/// checked last, after the signature, so that a fault in them can be charged to their origin. Entries that the engine
+/// cannot decode never become an event.
 fn next<'a>(
     log: &'a [u8],
     chain: &Chain,

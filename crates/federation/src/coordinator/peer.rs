@@ -17,7 +17,8 @@ use crate::shelf::HEARTBEAT;
 /// Time after which a server whose heads do not change is silent.
 pub const SILENT_AFTER: Duration = HEARTBEAT.saturating_mul(3);
 
-/// Difference beyond which clocks count as different, unless [`clock_bound`] derives another one from the epochs.
+/// Difference in seconds beyond which clocks count as different, unless [`clock_bound`] derives another bound from the
+/// epochs.
 const CLOCK_SECONDS: u64 = 60;
 
 /// Maximum delay of heads in transit. A smaller difference of clocks cannot be distinguished from such a delay.
@@ -170,7 +171,7 @@ impl Evidence {
         self.listened.saturating_sub(self.sighting.map_or(Duration::ZERO, |sighting| sighting.seen))
     }
 
-    /// Returns the resulting state. The first problem found hides the problems that may result from it.
+    /// Returns the resulting state. If there are several problems, the state shows the one that may cause the others.
     #[must_use]
     pub fn state(&self) -> PeerState {
         match &self.trouble {
@@ -210,8 +211,8 @@ pub fn clock_bound(epochs: &Epochs) -> u64 {
 }
 
 /// Returns the number of segments that we lack, according to the heads of all incarnations of another server.
-/// Generations that are not live on this server are included. Generations that are over by both servers' clocks are
-/// excluded.
+/// Generations that have not begun on this server count, too. Generations that are over by either server's clock do
+/// not.
 pub(crate) fn lag(
     heads: &[Heads],
     frontiers: &impl Frontiers,

@@ -1,8 +1,9 @@
 //! The receiver of a source: what to ask of it, what to accept, repair and forward, when to ask again.
 //!
 //! [`Receiver::next`] returns the next request. The driver of the receiver carries it out, reports the result with
-//! [`offered`](Receiver::offered), [`fetched`](Receiver::fetched) or [`submitted`](Receiver::submitted), and asks for the
-//! next one. Answers are verified without access to the state; decisions read it briefly.
+//! [`offered`](Receiver::offered), [`fetched`](Receiver::fetched) or [`submitted`](Receiver::submitted), and asks for
+//! the next request. Reporting a result does not need this server's state, so the state is not locked while answers are
+//! verified.
 //!
 //! No failure here can count anything twice or lose anything: the engine accepts only the next segment of a chain.
 //!
@@ -47,7 +48,7 @@ pub const SUBMITTED_TOGETHER: usize = 64;
 /// Minimum interval between two repairs of a chain, so that an inconsistent server cannot keep us busy.
 pub const REPAIR_SECONDS: u64 = 600;
 
-/// Maximum number of chains whose last repair is remembered. Beyond it, no chain is repaired.
+/// Maximum number of chains whose last repair is remembered. When this number is reached, no further chain is repaired.
 const REPAIRS_MAX: usize = 4_096;
 
 /// The delays before a failing source is tried again.
@@ -85,8 +86,8 @@ pub enum Request {
         /// The offset in its log.
         offset: u64,
     },
-    /// Read at most [`REREAD_BYTES`](super::rereader::REREAD_BYTES) of a log on our own shelf from an offset, and report
-    /// them with [`Receiver::read`].
+    /// Read at most [`REREAD_BYTES`](super::rereader::REREAD_BYTES) of a log on our own shelf, starting at an offset,
+    /// and report them with [`Receiver::read`].
     ReadOwn {
         /// A chain of an earlier incarnation of this server.
         chain: Chain,
@@ -127,7 +128,7 @@ pub struct Round {
     pub bytes_missing: u64,
     /// Number of entries applied.
     pub signatures: u64,
-    /// Number of segments that contained these entries.
+    /// Number of segments applied.
     pub segments: u64,
     /// Number of bytes of these segments.
     pub bytes: u64,
@@ -217,7 +218,7 @@ pub struct Receiver {
     drifted: Vec<[u8; 32]>,
     /// True if part of the offer could not be applied yet.
     is_later: bool,
-    /// True if part of the offer was refused and has no pause of its own.
+    /// True if part of the offer was refused without a pause of its chain, or if a new incarnation could not start.
     is_refused: bool,
     /// The state of our own chains according to the current offer.
     own: OwnChains,
@@ -405,8 +406,8 @@ impl Receiver {
 
     /// Reports the result of [`Request::ReadOwn`], which is empty if there is no log.
     ///
-    /// The log of an earlier incarnation may have segments that nobody has fetched. If the source has another version
-    /// of the chain, that shows as a fork, and the chain is fetched from the start.
+    /// The log of an earlier incarnation may have segments that no other server has fetched. If the source has another
+    /// version of the chain, the next fetch finds a fork, and the chain is fetched from the start.
     pub fn read(&mut self, log: &[u8]) {
         let want = match self.pending.take() {
             Some(Pending::Own(want)) => want,
@@ -479,7 +480,8 @@ impl Receiver {
         }
     }
 
-    /// Notes whether a new incarnation was started. If not, the next round tries again soon, and the exporter waits.
+    /// Notes whether a new incarnation was started. If it was not, the next round tries again soon, and the exporter
+    /// waits until then.
     fn note_incarnation(&mut self, result: Result<(), String>) {
         match result {
             Ok(()) => tracing::warn!("peers hold segments we lost; starting a new incarnation"),
@@ -541,7 +543,7 @@ impl Receiver {
     fn note_refusal(&mut self, chain: &Chain, refusal: &Refusal) {
         self.status.count_refusal(refusal);
         match refusal {
-            // The generation begins or ends slightly earlier or later on this server than on its origin.
+            // The generation begins or ends slightly earlier or later on this server than at the segment's origin.
             Refusal::Exchange(ExchangeRefusal::NotYet | ExchangeRefusal::NotNext | ExchangeRefusal::Expired) => {
                 self.is_later = true
             }
@@ -582,7 +584,7 @@ impl Receiver {
         self.tasks.push_back(Task::Sleep(delay));
     }
 
-    /// Returns the time to wait for news: at most until the next pause of a refused chain ends.
+    /// Returns the time to wait for news, at most until the next pause of a refused chain ends.
     fn next_wait(&self, moment: Moment) -> Duration {
         let pause = self.charges.shortest_pause(moment.uptime);
         pause.map_or(WAIT, |pause| pause.clamp(LATER_DELAY, WAIT))
@@ -612,7 +614,7 @@ impl Receiver {
         self.status.refusals = refusals;
     }
 
-    /// Notes the servers with which we agree on all chains, and the reason if nothing on offer is valid.
+    /// Notes the servers with which we agree on all chains. If the offer has no valid heads, notes the reason.
     fn note_round<F: Frontiers>(&mut self, state: &F, moment: Moment) {
         let keys = self.latest.keys();
         let agreeing: Vec<_> = keys

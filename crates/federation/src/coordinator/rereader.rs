@@ -1,8 +1,8 @@
 //! The rereader: what to read from our own shelf while the engine rebuilds its books without a forgotten server.
 //!
 //! [`Rereader::next`] returns the next request. The driver of the rereader carries it out, and reports the result with
-//! [`read`](Rereader::read) or [`submitted`](Rereader::submitted). A failed request is not reported. The next call then
-//! starts again.
+//! [`read`](Rereader::read) or [`submitted`](Rereader::submitted). If a request fails, the driver reports nothing, and
+//! the next call of [`Rereader::next`] starts again.
 //!
 //! A crash loses nothing: the progress is part of the engine's state. A log that is missing or damaged is fetched from
 //! other servers. If it is one of our own, a new incarnation starts, as after any loss of our logs.
@@ -41,7 +41,7 @@ pub enum RereadRequest {
     ForgetLog(Chain),
 }
 
-/// What the rereader has asked for, or does next.
+/// The request that has not been answered yet, or the next step.
 #[derive(Debug, Default)]
 enum Step {
     #[default]
@@ -110,12 +110,12 @@ impl Rereader {
         };
     }
 
-    /// Replaces a lost log: others have the segments that we have published.
+    /// Replaces a lost log. Its segments are fetched from other servers, which have everything that we have published.
     fn replace(&mut self, chain: Chain, engine: &Engine, now: Time) -> RereadRequest {
         tracing::warn!(book = chain.book.name(), generation = chain.generation, "a log in shelf/ is lost or damaged");
         let exchange = engine.exchange();
         let event = match exchange.own().filter(|own| *own == chain.origin) {
-            // The chain is then one of an earlier incarnation, and is fetched in the next step.
+            // After this event, the chain belongs to an earlier incarnation, and the next step fetches it.
             Some(own) => {
                 self.step = Step::EndStage;
                 next_incarnation(own, exchange.is_cluster(), now)
@@ -129,7 +129,7 @@ impl Rereader {
     }
 }
 
-/// Returns the events for the next segments of a log, or none if they are lost or damaged.
+/// Returns the events for the next segments of a log, or no events if these segments are lost or damaged.
 fn events(log: &[u8], part: &Rereading, realm: RealmId, now: Time) -> Vec<Event> {
     let Ok(key) = PublicKey::from_bytes(&part.chain.origin.key) else { return Vec::new() };
     let known = Known::new([(key, Relation::Cluster)]);

@@ -95,7 +95,7 @@ impl<S: Source> Follower<S> {
         let receiver = Receiver::new("source", file.realm_id(), epochs, Retry::REPLICA);
         let known = match believed.is_empty() {
             true => Known::anyone(),
-            // Treat the servers as peers, because a replica needs only their conclusions.
+            // Treat the servers as peers, because a replica needs only their public books.
             false => Known::new(believed.into_iter().map(|key| (key, Relation::Peer))),
         };
         Self { source, file, receiver, known: Arc::new(known), started: Instant::now(), unwritten: 0 }

@@ -171,7 +171,7 @@ fn read_at<const N: usize>(file: &File, slot: u64) -> io::Result<Result<Box<[u8;
     }
 }
 
-/// Returns the intact slot, or the later one if both are intact; if neither is, the more specific fault.
+/// Returns the later intact slot. If neither slot is intact, returns the more specific fault.
 fn later<T>(slots: [Result<T, SlotFault>; 2], number: impl Fn(&T) -> u64) -> Result<T, SlotFault> {
     match slots {
         [Ok(first), Ok(second)] => Ok(if number(&first) > number(&second) { first } else { second }),

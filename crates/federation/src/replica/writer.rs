@@ -38,7 +38,7 @@ pub struct ReplicaFile {
     path: PathBuf,
     /// The file, locked while it is open.
     file: File,
-    /// The last written front; the rings' present epochs and contents are in `rings`.
+    /// The front as last written. The present epochs and contents of the rings are in `rings`.
     front: Front,
     realm_id: RealmId,
     rings: [PagedRing; 2],
@@ -137,7 +137,7 @@ impl ReplicaFile {
         Ok(signatures.len())
     }
 
-    /// Returns true if the chain is known, or another chain fits.
+    /// Returns true if the chain is already in the replica, or if one more chain fits.
     #[must_use]
     pub fn has_room(&self, chain: &Chain) -> bool {
         self.chains.len() < CHAINS_MAX || self.chains.contains_key(chain)

@@ -1,8 +1,9 @@
 //! The logs of a shelf as files in a folder.
 //!
-//! A log is a file; its path names the chain. Own segments are written and synced before the journal records that they
-//! are sealed, so after a crash a log may be longer than the chain's frontier, but never shorter. Others' segments are
-//! written without a sync: a log that lost its end is no longer forwarded, and nothing else depends on it.
+//! A log is a file; its path names the chain. Segments of our own chains are written and synced before the journal
+//! records that they are sealed, so after a crash a log may be longer than the chain's frontier, but never shorter.
+//! Segments of other servers are written without a sync: if a crash removes the end of such a log, the log is no longer
+//! forwarded, and nothing else depends on it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -15,9 +16,9 @@ use super::{Logs, ShelfError};
 use crate::heads::HEADS_BYTES_MAX;
 use crate::transport::paths;
 
-/// Permissions of folders and files: the logs of a cluster contain every claim.
+/// Permissions of folders: only their owner may read them, because the logs of a cluster contain every claim.
 const FOLDER_MODE: u32 = 0o700;
-/// See [`FOLDER_MODE`].
+/// Permissions of files, for the same reason.
 const FILE_MODE: u32 = 0o600;
 
 /// Number of names in the path of a log.
@@ -25,13 +26,13 @@ const PATH_PARTS: usize = 5;
 
 /// The folder of signed heads.
 const HEADS: &str = "heads";
-/// Name of heads that are being written.
+/// Name of the file into which new heads are written before it is renamed.
 const UNFINISHED: &str = "unfinished";
 /// Name of a file written to test whether the folder is writable.
 const PROBE: &str = "probe";
 /// Size of the probe file: a page, because full file systems may still accept a few bytes.
 const PROBE_BYTES: usize = 4096;
-/// Maximum number of heads files to read: twice the number of incarnations of all servers, because some are stored in two
+/// Maximum number of heads files to read: two for each incarnation of each server, because some heads are stored in two
 /// versions.
 const HEADS_FILES_MAX: usize = 2 * (MEMBERS_MAX + 2) * INCARNATIONS_MAX;
 

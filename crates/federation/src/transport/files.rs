@@ -1,7 +1,7 @@
 //! Offers and logs as files in a directory that any web server can serve.
 //!
-//! Sharing needs nothing but the directory: readers fetch the segments from a static host. A log is on disk before
-//! heads name it, and heads are replaced atomically, so readers only see names of existing data.
+//! Sharing needs nothing but the directory: readers fetch the segments from a static host. Segments are on disk before
+//! heads name them, and heads are replaced atomically, so heads never name missing segments.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -13,7 +13,7 @@ use tokio::task::spawn_blocking;
 
 use super::{Sink, TransportError, paths};
 
-/// Name of heads that are being written.
+/// Name of the file into which new heads are written before it is renamed.
 const UNFINISHED: &str = "offer.new";
 
 /// Depth of logs below the directory.
@@ -114,8 +114,8 @@ impl Sink for DirectorySink {
     }
 }
 
-/// Writes a segment at its offset, unless it is already there. Overwrites a half-written segment, and segments of
-/// another incarnation of this server.
+/// Writes a segment at its offset, unless it is already there. If other bytes are there, such as a half-written
+/// segment, they and everything after them are replaced.
 fn write_at(file: &mut File, offset: u64, segment: &[u8]) -> io::Result<()> {
     file.seek(SeekFrom::Start(offset))?;
     let mut there = Vec::new();

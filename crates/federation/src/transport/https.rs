@@ -44,7 +44,7 @@ pub struct HttpsSource {
     base: String,
     host: HeaderValue,
     token: Option<HeaderValue>,
-    /// The last offer, which a host need not send again.
+    /// The last offer. If it has not changed, the host need not send it again.
     last: Mutex<Option<CachedOffer>>,
 }
 
@@ -62,7 +62,7 @@ pub enum UrlError {
     /// The text is not a valid URL.
     #[error("{0:?} is not a valid URL; expected one such as https://bruit.example.org:8626")]
     Malformed(String),
-    /// The URL is `http`, but a key is pinned or the host is not on a private network.
+    /// The URL is `http`, but a key is pinned.
     #[error("{0:?} does not use encryption, so the server cannot prove its key; use https")]
     NotEncrypted(String),
     /// TLS cannot be set up.
@@ -245,7 +245,7 @@ fn tag(etag: Option<&HeaderValue>, heads: &[u8]) -> Vec<u8> {
     named.unwrap_or_else(|| Sha256::digest(heads).to_vec())
 }
 
-/// Converts a status without contents into an error.
+/// Returns the error for a response with an unexpected status.
 fn refused(status: StatusCode) -> TransportError {
     match status {
         StatusCode::NOT_FOUND | StatusCode::GONE => TransportError::Missing,

@@ -2,8 +2,8 @@
 //!
 //! A segment acknowledged to [`Sink::publish`] is in the realm's stream. The broker can still lose this segment, so
 //! nothing relies on the stream: the origin's own log is authoritative, and [`NatsBroker::published_up_to`] returns the
-//! offset from which it has to be published again. Parts missing from the stream are requested from the other nodes.
-//! This module does not interpret segments.
+//! offset from which the log has to be published again. Parts missing from the stream are requested from the other
+//! nodes. This module does not interpret segments.
 //!
 //! ```text
 //! bruit.1.<realm>.<key>.<incarnation>.<book>.<generation>   segments, in stream bruit-<realm>
@@ -88,8 +88,8 @@ pub struct NatsBroker {
 
 impl NatsBroker {
     /// Starts connecting as the node of `realm` with the public key `key`, and returns at once. Follows the heads of
-    /// the servers with the keys `servers`, and of this node, because the broker may have more of its log than the node
-    /// itself. `read_log` answers the questions of other nodes.
+    /// the servers with the keys `servers`. Also follows this node's own heads, because the broker may have segments
+    /// that the node has lost. `read_log` answers the questions of other nodes.
     ///
     /// # Errors
     /// [`NatsError`] if the settings are invalid: malformed addresses, or secrets that cannot be read.

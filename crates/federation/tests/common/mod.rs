@@ -47,7 +47,7 @@ pub(crate) fn known(count: u8) -> Known {
     Known::new((0..count).map(|number| (key(number).public(), Relation::Cluster)))
 }
 
-/// Returns a node of a cluster of `count`.
+/// Returns the node with this number in a cluster of `count` nodes.
 pub(crate) fn node(number: u8, count: u8) -> Engine {
     let mut engine = BLANK.empty_like(Policy::default(), START);
     let terms = Terms { relation: Relation::Cluster, standing: Standing::Pinned, group: 0, cap: MANY };
@@ -85,7 +85,7 @@ pub(crate) fn seal(number: u8, engine: &mut Engine, logs: &mut BTreeMap<Chain, V
     }
 }
 
-/// Returns a request for the rest of a chain, without an end.
+/// Returns a request for all remaining segments of a chain.
 pub(crate) fn want(engine: &Engine, chain: Chain) -> Want {
     let from = engine.exchange().frontier(&chain);
     Want { chain, from, to: bruit_engine::exchange::Frontier { sequence: u64::MAX, ..from } }

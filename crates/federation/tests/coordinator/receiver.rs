@@ -379,7 +379,8 @@ fn a_server_that_lost_segments_starts_another_incarnation_and_fetches_them() {
     assert_eq!(requests, ["keep 2 heads", "finish", NEWS], "the earlier incarnation is now forwarded");
 }
 
-/// A server restarted on an old copy of its disk. Others had not fetched all that was in the copy, and it was lost.
+/// A server restarts on an old copy of its disk. Segments in the copy that no other server has fetched must not be
+/// lost.
 #[test]
 fn what_nobody_has_of_an_earlier_incarnation_is_read_from_our_own_shelf() {
     let (mut server, mut source, mut before) = (Server::new(), Source::new(1), Source::with_report(0, 7));
@@ -412,7 +413,7 @@ fn an_earlier_incarnation_that_others_know_differently_is_fetched_from_them() {
     }
 }
 
-/// Until it starts, the exporter must not seal anything that contradicts the lost segments.
+/// Until the new incarnation starts, the exporter must not seal anything that contradicts the lost segments.
 #[test]
 fn an_incarnation_that_cannot_start_yet_is_tried_again_soon_and_holds_the_exporter() {
     let (mut server, source) = (Server::new(), earlier_heads());

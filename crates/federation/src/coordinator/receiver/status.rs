@@ -70,8 +70,8 @@ pub(super) struct LatestOffer {
     heads: BTreeMap<Origin, Heads>,
     /// The first sighting of the latest heads of each origin.
     sightings: BTreeMap<Origin, Sighting>,
-    /// Time of the source's last answer; `None` while a request is running. No news can arrive while segments are
-    /// fetched.
+    /// Time of the source's last answer to a request for its offer; `None` while such a request is running. While
+    /// segments are fetched, no news can arrive.
     pub(super) answered: Option<Duration>,
 }
 
@@ -122,7 +122,8 @@ impl LinkStatus {
 }
 
 impl LatestOffer {
-    /// Records the heads of a new offer: the latest of each origin; among equally late ones, those with the most chains.
+    /// Records the latest heads of each origin in a new offer. Among heads of the same time, those with the most chains
+    /// count as the latest.
     pub(super) fn note(&mut self, offered: &[Heads], moment: Moment) {
         let mut latest: BTreeMap<Origin, Heads> = BTreeMap::new();
         for heads in offered {

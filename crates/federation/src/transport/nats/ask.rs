@@ -40,7 +40,7 @@ pub(super) async fn ask(
     client.publish_with_reply(subjects.ask(), inbox, question.into()).await.map_err(TransportError::unreachable)?;
     let deadline = Instant::now() + ASK_TIMEOUT;
     while let Ok(Some(answer)) = tokio::time::timeout_at(deadline, answers.next()).await {
-        // A status comes from the broker itself: there are no subscribers.
+        // An answer with a status comes from the broker itself: no node is subscribed to questions.
         if answer.status.is_some() {
             break;
         }

@@ -18,7 +18,8 @@ use super::{REFRESH_INTERVAL, RETRY_PAUSE};
 /// Maximum number of heads of one server that are read at once: more than the incarnations that are kept.
 const READ_MAX: usize = 64;
 
-/// The task's state. It subscribes to heads, and reads the stored ones after each connection and from time to time.
+/// The task's state. The task subscribes to heads. It also reads the stored heads after each connection, and at regular
+/// intervals.
 pub(super) struct HeadsFollower {
     pub(super) client: Client,
     pub(super) context: Context,
@@ -64,8 +65,8 @@ impl HeadsFollower {
         }
     }
 
-    /// Ensures that the streams exist, and reads the last heads of every origin from the leader: other replicas may be
-    /// behind.
+    /// Ensures that the streams exist, and reads the last heads of every origin from the stream's leader, because its
+    /// other replicas may be behind.
     async fn refresh(&self) -> Result<(), async_nats::Error> {
         self.streams.ensure(&self.context).await?;
         let stream = self.context.get_stream_no_info(self.subjects.heads_stream()).await?;

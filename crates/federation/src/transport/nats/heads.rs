@@ -1,4 +1,4 @@
-//! The heads received from the broker, and the tasks that wait for their changes.
+//! The heads received from the broker. Tasks can wait until they change.
 
 use std::time::Duration;
 

@@ -89,7 +89,7 @@ impl Messages<'_> {
 
     /// Reads the log, starting at `offset`: the contiguous part that arrives before `deadline`, or nothing if the
     /// stream does not have that offset. `place` is the probable sequence of that offset in the stream. Also returns
-    /// the position of the next part.
+    /// the sequence at which the next fetch should begin.
     pub(super) async fn read(
         &self,
         offset: u64,
@@ -163,7 +163,7 @@ struct LogPosition {
 }
 
 impl Places {
-    /// Returns the sequence of `offset`, if the last fetch ended there.
+    /// Returns the probable sequence of the message at `offset`, if the last fetch ended at that offset.
     pub(super) fn get(&self, chain: &Chain, offset: u64) -> Option<u64> {
         let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         places.get(chain).filter(|place| place.offset == offset).map(|place| place.sequence)

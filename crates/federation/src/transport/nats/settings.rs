@@ -30,8 +30,8 @@ pub struct NatsSettings {
     pub login: Login,
     /// A file with the root certificates for the broker. Without one, the system's root certificates are used.
     pub tls_roots: Option<PathBuf>,
-    /// The JetStream domain of the servers that keep the streams, for nodes behind a leaf node; by default, that of the
-    /// connected server.
+    /// The JetStream domain of the servers that keep the streams, for nodes behind a leaf node. By default, it is the
+    /// domain of the connected server.
     pub domain: Option<String>,
     /// Number of the broker's servers that keep each message: 1 to [`REPLICAS_MAX`], preferably odd.
     pub replicas: u8,
@@ -86,7 +86,7 @@ pub enum NatsError {
 }
 
 impl NatsSettings {
-    /// Checks the settings that the broker would refuse.
+    /// Checks that the broker will accept the settings.
     ///
     /// # Errors
     /// [`NatsError::Settings`] or [`NatsError::Address`].

@@ -29,12 +29,12 @@ impl NatsBroker {
         bucket.put(name.as_str(), &mut log).await.map(drop).map_err(TransportError::unreachable)
     }
 
-    /// Writes the log that [`put_snapshot`](Self::put_snapshot) stored to `into`, and returns its length.
+    /// Copies the log that was stored with [`put_snapshot`](Self::put_snapshot) into `into`, and returns its length.
     ///
     /// # Errors
-    /// [`TransportError::Missing`] if there is none. [`TransportError::TooLarge`] if the log has more than `bytes_max`
-    /// bytes; nothing is written then. Other errors if the log cannot be read; bytes that were already written may then
-    /// be wrong.
+    /// [`TransportError::Missing`] if no log is stored. [`TransportError::TooLarge`] if the log has more than
+    /// `bytes_max` bytes; nothing is written then. Other errors if the log cannot be read; bytes that were already
+    /// written may then be wrong.
     pub async fn get_snapshot(
         &self,
         chain: &Chain,

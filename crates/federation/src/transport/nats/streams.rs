@@ -73,8 +73,8 @@ impl Streams {
     }
 }
 
-/// Reads the configuration before changing it: where an operator created the streams, a node needs no permission to
-/// change them.
+/// Creates a missing stream, and updates a stream whose configuration differs. An existing configuration is read first,
+/// so nodes need no permission to change streams that an operator created.
 async fn ensure(context: &Context, wanted: &Config) -> Result<(), CreateStreamError> {
     match context.get_stream(&wanted.name).await {
         Ok(stream) if is_as_wanted(&stream.cached_info().config, wanted) => Ok(()),
