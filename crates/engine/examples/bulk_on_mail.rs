@@ -36,8 +36,8 @@ const SEED: u64 = 2006;
 const THRESHOLD: u32 = 20;
 /// Number of never-counted signatures to look up. It is large because false positives are rare.
 const STRANGERS: u64 = 2_000_000;
-/// Maximum number of deliveries of a signature per day that are counted one by one. The remaining deliveries are
-/// counted by a single report.
+/// Number of deliveries that are counted one by one, per signature and day. The remaining deliveries are counted by a
+/// single report.
 const SINGLE_DELIVERIES: u32 = 30;
 /// Maximum number of recipients drawn for a message at one site.
 const RECIPIENTS_MAX: f64 = 100_000.0;
@@ -198,7 +198,7 @@ impl<'m> Run<'m> {
     }
 
     /// Counts the deliveries of one day: a seventh of the real mail, then generated messages until the day has a
-    /// seventh of the signatures.
+    /// seventh of all signatures.
     fn count_day(&mut self, day: u64) {
         let now = Time(START.0 + day * Time::DAY);
         while !matches!(

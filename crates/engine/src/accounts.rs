@@ -5,8 +5,8 @@
 //! neither sockets nor a clock. [`Credential::new`] refuses weak passwords. Only the resulting [`Credential`], which is
 //! sufficient for verification, is stored and journalled.
 //!
-//! For Razor, Pyzor and rspamd the stored form is not the original secret. It must still be kept secret, because anyone
-//! who has the table can authenticate as any account in it, and can test guessed passwords against it.
+//! For Razor, Pyzor and rspamd, the stored form is not the original secret. The table must still be kept secret,
+//! because anyone who has the table can authenticate as any account in it, and can test guessed passwords against it.
 //!
 //! ```
 //! use bruit_engine::time::Time;

@@ -201,7 +201,7 @@ pub struct Capacities {
 }
 
 impl Capacities {
-    /// Returns how many signatures books of these sizes hold in one generation.
+    /// Returns the number of signatures that books of these sizes hold in one generation.
     #[must_use]
     pub fn per_generation(sizes: &BookSizes) -> Self {
         Self {
@@ -224,7 +224,7 @@ impl Capacities {
         }
     }
 
-    /// Returns how many signatures books of these sizes hold in the whole window.
+    /// Returns the number of signatures that books of these sizes hold in the whole window.
     #[must_use]
     pub fn per_window(sizes: &BookSizes) -> Self {
         let Self { spam, revoked, claims, bulk } = Self::per_generation(sizes);

@@ -55,7 +55,7 @@ impl BulkBook {
         Self { counts, nodes: None, rebuilt: None, others: BTreeMap::new() }
     }
 
-    /// Advances towards `epoch`, clearing at most `lines` lines of each ring. Returns true if `epoch` is reached, and
+    /// Advances towards `epoch`, clearing at most `lines` lines of each ring. Returns whether `epoch` is reached, and
     /// the generation that ended, if any.
     pub(crate) fn turn(&mut self, epoch: u64, lines: usize) -> (bool, Option<EndedGeneration>) {
         let is_behind = self.counts.epoch() < epoch;
@@ -116,7 +116,7 @@ impl BulkBook {
         }
     }
 
-    /// Counts recipients of another node in the ring that is being rebuilt.
+    /// Adds recipients counted by another node to the ring that is being rebuilt.
     pub(crate) fn recount(&mut self, epoch: u64, fingerprint: &Fingerprint, amount: u32) {
         if let Some(ring) = &mut self.rebuilt {
             // Ignore errors: the generation may have ended meanwhile.
@@ -124,12 +124,12 @@ impl BulkBook {
         }
     }
 
-    /// Starts to rebuild the ring of other nodes' recipients.
+    /// Starts to rebuild the ring of recipients counted by other nodes.
     pub(crate) fn begin_recipients(&mut self) {
         self.rebuilt = Some(empty_like(&self.counts));
     }
 
-    /// Replaces the ring of other nodes' recipients with the rebuilt one.
+    /// Replaces the ring of recipients counted by other nodes with the rebuilt ring.
     pub(crate) fn replace_recipients(&mut self) {
         if let Some(ring) = self.rebuilt.take() {
             self.nodes = Some(ring);
@@ -149,8 +149,7 @@ impl BulkBook {
         of(&self.counts).saturating_add(nodes).saturating_add(self.believed(of)).min(MANY)
     }
 
-    /// Returns the accepted part of the counts of other servers: for each server, the sum over its incarnations, up to
-    /// its cap.
+    /// Sums the counts of other servers. The incarnations of a server together contribute at most its cap.
     fn believed(&self, of: impl Fn(&CountsRing) -> u32) -> u32 {
         let (mut sum, mut server, mut counted_by) = (0_u32, None, 0_u32);
         for (origin, counted) in &self.others {
@@ -190,8 +189,8 @@ impl BulkBook {
         self.others.insert(before, OriginCounts { cap: MANY, ring });
     }
 
-    /// Creates a ring for the counts of another server, with one line for every `part` lines of our own. If the ring
-    /// exists, changes its cap.
+    /// Creates a ring for the counts of another server, with one line for every `part` lines of our own ring. If the
+    /// server already has a ring, changes its cap.
     pub(crate) fn admit_origin(&mut self, origin: Origin, cap: u32, part: u64) {
         if let Some(counted) = self.others.get_mut(&origin) {
             counted.cap = cap;

@@ -22,7 +22,7 @@ pub const CLAIM_ID_SECONDS: u64 = 8 * Time::DAY;
 /// Encoded length of an ID with its time and totals.
 const ENTRY_BYTES: usize = 16 + 8 + 5 * 4;
 
-/// The numbers of signatures in the answer to a claim about a message.
+/// The answer to a claim about a message: the number of its signatures with each result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClaimTotals {
     /// Number of signatures whose claim was accepted.
@@ -45,7 +45,7 @@ pub struct ClaimIds {
 }
 
 impl ClaimTotals {
-    /// Returns the totals of events and their outcomes.
+    /// Computes the totals from the events of a claim and their outcomes.
     #[must_use]
     pub fn of(events: &[Event], outcomes: &[Outcome]) -> Self {
         let mut totals = Self::default();

@@ -47,7 +47,7 @@ pub const TICK_LINES: u32 = 4_096;
 pub const BEHIND_LINES: u32 = 8_192;
 
 /// Maximum number of epochs that a book may lag behind the clock and still accept claims. A claim in the first second
-/// of an epoch arrives before the tick that starts the epoch. With a larger lag, the claim would be put in an older
+/// of an epoch arrives before the tick that starts the epoch. With a larger lag, a claim would be put in an older
 /// generation and expire too early.
 const BEHIND_EPOCHS_MAX: u64 = 1;
 
@@ -110,7 +110,7 @@ pub enum Outcome {
         /// Reason for the last refusal.
         reason: Option<Refusal>,
     },
-    /// A claim about a message was accepted; the outcomes of its events.
+    /// A claim about a message was accepted. The value contains the outcomes of its events.
     Identified(Vec<Self>),
     /// Recipients were counted.
     Counted {
@@ -373,8 +373,8 @@ impl Engine {
         &self.realm
     }
 
-    /// Returns the time at which this clearinghouse was founded. It accepted no claims before that time. After
-    /// [`restore`](Self::restore) the time is unknown and 0 is returned.
+    /// Returns the time at which this clearinghouse was founded. The clearinghouse accepted no claims before that time.
+    /// After [`restore`](Self::restore) the time is unknown and 0 is returned.
     #[must_use]
     pub const fn founded(&self) -> Time {
         self.founded
@@ -484,7 +484,7 @@ impl Engine {
         }
     }
 
-    /// Checks the bounds and the time of an event, and that the buffer has space for the entries that it exports.
+    /// Checks the bounds and the time of an event, and the space in the buffer for the entries that the event exports.
     fn admit_form(&self, event: &Event) -> Result<(), Refusal> {
         if !event.is_within_bounds() {
             return Err(Refusal::OutOfBounds);
@@ -517,7 +517,7 @@ impl Engine {
 
     /// Applies an event. The outcome and the new state depend only on the event and the state before.
     pub fn apply(&mut self, event: &Event) -> Outcome {
-        // A claim is admitted while it is applied, so that its signatures are looked up once.
+        // A claim is admitted while it is applied, so that its signatures are looked up only once.
         let is_claim = matches!(event, Event::Claim { .. });
         let admitted = if is_claim { self.admit_form(event) } else { self.admit(event) };
         if let Err(refusal) = admitted {

@@ -195,7 +195,7 @@ pub enum Event {
 /// A change of a text with shingles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextChange {
-    /// Adds weight to the text on a list.
+    /// Adds to the weight that the text has on a list.
     Write {
         /// Number of the list, which rspamd calls a flag. Any value is allowed.
         flag: u8,

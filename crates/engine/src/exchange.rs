@@ -1,4 +1,4 @@
-//! Exchange of segments between servers: each is applied exactly once.
+//! Exchange of segments between servers. Each segment is applied exactly once.
 //!
 //! An [`Origin`] exports the entries that it accepted itself, separately for each [`Book`] and generation. The segments
 //! of one origin, book and generation form a [`Chain`]. They are numbered from 1, and each contains the hash of its
@@ -372,8 +372,8 @@ impl Exchange {
         self.pending.waiting.iter().map(read).collect()
     }
 
-    /// Drops the frontiers of an origin's chains and returns those chains. Texts are kept, because applying them again
-    /// would increase their weight.
+    /// Drops the frontiers of an origin's chains, and returns these chains. Chains of texts are left out, because
+    /// applying texts again would increase their weight.
     pub(crate) fn forget_origin(&mut self, origin: &Origin) -> Vec<Chain> {
         let is_forgotten = |chain: &Chain| chain.origin == *origin && chain.book != Book::Texts;
         let forgotten = self.chains.keys().filter(|chain| is_forgotten(chain)).copied().collect();
@@ -461,7 +461,8 @@ impl Exchange {
         }
     }
 
-    /// Drops the frontiers of all chains of a book and generation whose origin fulfils a condition.
+    /// Drops the frontiers of the chains in a book and generation. Only origins for which `is_forgotten` returns true
+    /// are affected.
     pub(crate) fn forget_chains(&mut self, book: Book, generation: u64, is_forgotten: impl Fn(&Origin) -> bool) {
         let is_kept =
             |chain: &Chain| (chain.book, chain.generation) != (book, generation) || !is_forgotten(&chain.origin);

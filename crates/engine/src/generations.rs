@@ -115,7 +115,7 @@ pub struct EndedGeneration {
     pub ring: &'static str,
     /// Epoch of the generation.
     pub epoch: u64,
-    /// Estimated number of signatures in it.
+    /// Estimated number of signatures in the generation.
     pub signatures: u64,
 }
 
@@ -128,9 +128,9 @@ impl EndedGeneration {
     }
 }
 
-/// Advances rings that are in the same epoch by at most one epoch towards `epoch`, if the next lane of each is clear.
-/// Clears at most `lines` lines of each ring. Empty rings jump to `epoch` at once: after a clock error of decades,
-/// advancing one epoch at a time would take thousands of steps.
+/// Clears at most `lines` lines of each ring. If the next lane of every ring is then clear, advances all rings by one
+/// epoch towards `epoch`. The rings must be in the same epoch. Empty rings jump to `epoch` at once: after a clock error
+/// of decades, advancing one epoch at a time would take thousands of steps.
 pub(crate) fn turn(rings: &mut [&mut dyn Ring], epoch: u64, lines: usize) -> TurnResult {
     let clear = rings.iter_mut().map(|ring| ring.expire(lines)).filter(|is_clear| *is_clear).count();
     let is_behind = rings.iter().any(|ring| ring.epoch() < epoch);

@@ -1,12 +1,13 @@
-//! The verdict on a message, derived from the evidence about each of its signatures and the piece of the message that
-//! the signature covers.
+//! The verdict on a message. It is derived from the evidence about each signature, and from the piece of the message
+//! that the signature covers.
 //!
 //! Spam copies pieces of good mail: a logo, a footer, a template, a quoted thread. So a listed signature is evidence
 //! only for the piece of the message that it covers. These rules apply in order:
 //!
 //! 1. A whitelisted sender makes the message ham.
 //! 2. The signature of the whole text, the most specific evidence, decides for spam or ham.
-//! 3. The main content ([`Main`]) decides for spam: the text by a near replica, all files together, or the links.
+//! 3. The main content ([`Main`]) decides for spam: the text (as a near replica of a reported text), all files
+//!    together, or the links.
 //! 4. Revoked or whitelisted main content makes the message ham.
 //! 5. Enough recipients make the message bulk, unless its mailing list or a signature that counts its recipients is
 //!    whitelisted.

@@ -1,6 +1,6 @@
 //! An index of reported texts that recognises near replicas of them.
 //!
-//! A report stores at most [`STORED_MAX`] features as slots of 30 bits in an [`OwnerTable`], and a record of 24 bytes.
+//! A report stores a record of 24 bytes, and at most [`STORED_MAX`] features as slots of 30 bits in an [`OwnerTable`].
 //! A check looks up every feature of its message. Each slot found is a vote for the report that owns the slot, and
 //! [`Stored`] decides how many votes a report needs. Neither the text nor whole features are stored. The record
 //! contains the text's fingerprint, which identifies the text in the books.
@@ -56,8 +56,8 @@ pub const CHECKED_MAX: usize = 8_192;
 /// rare: on average, a report gets one from the longest message and 0.04 from an ordinary message (300 features).
 pub const REPORTS_MIN: u64 = 1_024;
 
-/// Maximum memory for a report. It consists of 48 slots of 30 bits in lines filled to 95 %, a record, and the
-/// fingerprint of the whole text in a hash map.
+/// Maximum memory for a report. It consists of a record, an entry in the hash map of whole texts, and 48 slots of 30
+/// bits in lines that are 95 % full.
 const BYTES_PER_REPORT: u64 = 190 + size_of::<TextRecord>() as u64 + 2 * (WHOLE_BYTES as u64 + 1);
 
 /// Minimum share, in per cent, of a template's features that are known from good mail.
@@ -148,8 +148,8 @@ pub struct Scratch {
 }
 
 impl Replicas {
-    /// Creates an index for `reports` reports (at least [`REPORTS_MIN`]). It can also learn the features of `good`
-    /// messages that are known to be good or were revoked.
+    /// Creates an index for `reports` reports (at least [`REPORTS_MIN`]). In each of its two generations of good mail,
+    /// it can learn the features of `good` messages, which are good mail or were revoked.
     ///
     /// # Panics
     /// If the memory cannot be allocated.
@@ -222,7 +222,8 @@ impl Replicas {
             && self.good.fits(good_messages(good_bytes))
     }
 
-    /// Recomputes the counts from the sizes of the restored arrays. Returns false if they do not match.
+    /// Recomputes the number of used slots and the capacity for good mail after the arrays were restored. Returns false
+    /// if the filters of good mail differ in size.
     pub(crate) fn recount(&mut self) -> bool {
         self.stored = self.count_stored();
         self.good.recount()
@@ -398,7 +399,7 @@ impl Replicas {
         self.full_record(owner).is_some_and(TextRecord::is_template)
     }
 
-    /// Returns the fingerprint of a live report in the books.
+    /// Returns the fingerprint under which the books know the text of a live report.
     #[must_use]
     pub fn fingerprint_of(&self, owner: Owner) -> Option<Fingerprint> {
         self.full_record(owner).map(|record| record.fingerprint)
@@ -453,7 +454,7 @@ impl Replicas {
         self.records.get(usize::try_from(owner.number().checked_sub(oldest.number())?).ok()?)
     }
 
-    /// Returns the fingerprint of the whole text, if it counts.
+    /// Returns the fingerprint of the whole text, unless the text is known from good mail.
     fn counted_whole(&self, whole: Option<u64>) -> Option<Fingerprint> {
         whole.map(|whole| self.fingerprint(whole)).filter(|whole| !self.good.contains(whole))
     }
@@ -598,8 +599,8 @@ fn fingerprint(key: &FingerprintKey, feature: u64) -> Fingerprint {
     key.fingerprint(&feature.to_le_bytes())
 }
 
-/// Returns the features to learn from a good message, with their fingerprints: its files first, then the features of
-/// its text with the lowest fingerprints, at most [`GOOD_FEATURES`] in total.
+/// Returns the features to learn from a good message, with their fingerprints. If there are more than
+/// [`GOOD_FEATURES`], files take precedence over the text, and lower fingerprints over higher ones.
 pub(crate) fn select_good(key: &FingerprintKey, features: &Features) -> Vec<(Fingerprint, u64)> {
     let lowest = |features: &mut dyn Iterator<Item = u64>, most: usize| {
         let mut selected: Vec<_> = features.map(|feature| (fingerprint(key, feature), feature)).collect();
@@ -622,8 +623,8 @@ const fn good_messages(bytes: u64) -> u64 {
     bytes / 4 / good::BYTES_PER_MESSAGE
 }
 
-/// Returns the maximum number of whole texts for this many records. Some of them may belong to evicted reports, which
-/// are removed in batches.
+/// Returns the maximum number of whole texts for this many records. Some whole texts may belong to evicted reports,
+/// because these texts are removed in batches.
 const fn wholes_max(records: usize) -> usize {
     records + records / 4 + 1
 }

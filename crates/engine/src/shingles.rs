@@ -1,9 +1,9 @@
 //! Texts identified by shingles: the index behind rspamd's fuzzy storage.
 //!
 //! A client describes a text by a digest and, if the text is long enough, 32 shingles. Similar texts share many
-//! shingles. A check returns the record with the same digest, or else one that owns more than half of the shingles
-//! ([`AGREEMENT_MIN`]). Neither digests nor shingles are stored. A record contains 64 bits of its digest's fingerprint
-//! and has a number; an [`OwnerTableWithoutParts`] stores 30 bits for each shingle.
+//! shingles. A check returns the record with the same digest. If there is none, it returns a record that owns more than
+//! half of the shingles ([`AGREEMENT_MIN`]). Neither digests nor shingles are stored. A record contains 64 bits of its
+//! digest's fingerprint and has a number; an [`OwnerTableWithoutParts`] stores 30 bits for each shingle.
 //!
 //! 64 bits are sufficient. With a million records, one check in 2^44 finds a wrong record, and nobody can search for a
 //! collision without the realm's key.
@@ -13,9 +13,9 @@
 //! again in a later epoch gets a new number, so texts that are still reported do not expire. When the index is full,
 //! the oldest records are evicted.
 //!
-//! A shingle belongs to the newest [`OWNERS_PER_FEATURE_MAX`] texts that have it; in rspamd, it belongs to the newest
-//! one only. Most texts share the shingles of common words, and a new text must not make the texts before it impossible
-//! to find.
+//! A shingle belongs to the newest [`OWNERS_PER_FEATURE_MAX`] texts that have it; in rspamd, it belongs only to the
+//! newest text. Most texts share the shingles of common words, and a new text must not make the texts before it
+//! impossible to find.
 //!
 //! ```
 //! use bruit_engine::shingles::Shingles;
@@ -106,7 +106,7 @@ pub struct Shingles {
 pub struct ShingleMatch {
     /// Matching record.
     pub record: ShingleRecord,
-    /// Number of shingles that belong to the record, or all of them if the digest matches.
+    /// Number of the checked shingles that belong to the record; [`SHINGLES`] if the digest matches.
     pub agreed: u8,
 }
 
@@ -335,7 +335,7 @@ impl Shingles {
         Ok(Self { key, table, records, records_max, window, epochs, votes: Votes::new() })
     }
 
-    /// Stores a record under a record number in the current epoch, and returns that number.
+    /// Stores a record and returns its number. The number `before` is kept if it belongs to the current epoch.
     fn place(&mut self, before: Option<u64>, record: ShingleRecord, features: Option<&[Feature; SHINGLES]>) -> u64 {
         let begun = self.epochs.back().map_or(0, |&(_, first)| first);
         if let Some(number) = before {

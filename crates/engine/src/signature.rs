@@ -57,8 +57,8 @@ pub fn fingerprint_of_fuz2(key: &FingerprintKey, sum: &[u8; 16]) -> Fingerprint 
     fingerprint(key, FUZ2_NUMBER, sum)
 }
 
-/// Returns the fingerprint of a digest in rspamd's fuzzy storage. Its trailing half is derived from its leading half,
-/// because a record of [`crate::shingles`] stores only the leading half.
+/// Returns the fingerprint of a digest in rspamd's fuzzy storage. The trailing half of the fingerprint is derived from
+/// the leading half, because a record of [`crate::shingles`] stores only the leading half.
 #[must_use]
 pub fn fingerprint_of_digest(key: &FingerprintKey, digest: &[u8; RSPAMD_DIGEST_BYTES]) -> Fingerprint {
     fingerprint_of_short(key, fingerprint(key, RSPAMD_NUMBER, digest).high())

@@ -13,9 +13,9 @@
 //! count. So a node that exports claims to other nodes counts all of them, except in generations that already had
 //! listings when the export began.
 //!
-//! A revocation that proves wrong in its own generation is an exception, because a listing of that generation cannot
-//! outweigh it. The signature is *reinstated*: a small exact set contains it until the next generation begins, and it
-//! is then listed in that generation.
+//! If a revocation proves wrong in its own generation, a listing of the same generation cannot outweigh it. The
+//! signature is then *reinstated*: a small exact set contains it until the next generation begins. At that point, the
+//! signature is listed in the new generation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -74,7 +74,7 @@ pub struct Reporter {
     pub id: u64,
     /// Standing assigned by the operator.
     pub standing: Standing,
-    /// Keyed hash of its group: all reporters who could be the same person, by the coarsest criterion.
+    /// Keyed hash of its independence group: all reporters that could be the same person, organisation or network.
     pub group: u64,
 }
 
@@ -278,7 +278,7 @@ impl Trust {
     }
 
     /// Records a claim and returns the change that the caller must make to the books. If `has_room` is false because
-    /// the books are full, the claim is recorded but changes nothing there.
+    /// the books are full, the claim is recorded, but the books do not change.
     ///
     /// # Errors
     /// [`NurseryRefusal`]; the state is then unchanged.
@@ -341,9 +341,9 @@ impl Trust {
         self.reporters.view(&self.policy, now, id)
     }
 
-    /// Settles due claims and removes expired signatures, `entries_max` signatures at most in total. Returns the number
-    /// of these signatures; if it equals `entries_max`, more may be due. Settling changes the state, so a replay of
-    /// claims must settle at the same points.
+    /// Settles the claims about due signatures, and removes expired signatures. Processes at most `entries_max`
+    /// signatures and returns their number. If the number equals `entries_max`, more may be due. Settling changes the
+    /// state, so a replay of claims must settle at the same points.
     pub fn settle(&mut self, now: Time, entries_max: usize) -> usize {
         (0..entries_max).take_while(|_| self.settle_next(now) || self.remove_next_expired(now)).count()
     }

@@ -34,8 +34,8 @@ use crate::codec::{Malformed, Reader, put_count, put_fingerprint};
 pub use change::WhitelistChange;
 pub use senders::{SENDER_BYTES_MAX, SENDERS_MAX, SenderError, Senders};
 
-/// Maximum number of listed signatures: a hash table with 2^20 places holds 917,504 entries before it doubles. The
-/// table needs 26 MB, or twice as much after many removals.
+/// Maximum number of listed signatures. A hash table with 2^20 places has space for them: it holds 917,504 entries
+/// before it doubles. This table needs 26 MB, or twice as much after many removals.
 pub const SIGNATURES_MAX: usize = 900_000;
 
 /// Length of an encoded signature.

@@ -1,4 +1,4 @@
-//! Tests of the acceptance of claims, of counts, and of the resulting verdicts.
+//! Tests of claims: which are accepted, which are counted, and which verdicts result.
 
 mod common;
 

@@ -160,7 +160,7 @@ fn good_features_are_exported_to_nodes_but_not_to_peers() {
 }
 
 /// A node that was offline receives votes of earlier generations late. If it listed their signatures anew, listings
-/// would outlive their window, and signatures revoked in the meantime would be listed again.
+/// would outlive their window, and signatures revoked since then would be listed again.
 #[test]
 fn late_votes_neither_renew_a_listing_nor_undo_a_revocation() {
     let mut nodes = servers(2, CLUSTER);
@@ -416,7 +416,7 @@ fn a_generation_that_began_in_a_ring_of_its_own_stays_there() {
     assert_eq!(node.apply(&Event::Repair { now: node.now(), chain: first.chain }), Outcome::Done);
     assert_eq!(node.bulk().total(&fingerprint(1)), 0);
     assert_eq!(receive(node, &first), Outcome::Taken { entries: 1, refused: 0 });
-    // The origin's own ring is empty now, so the chain is counted with those of other nodes.
+    // The origin's own ring is empty now, so the chain is counted in the ring that all other nodes share.
     assert_eq!(node.bulk().recipients_of_nodes().unwrap().count(&fingerprint(1)), 7);
     let later = Time(START.0 + SPAM_EPOCH);
     tick(node, later);

@@ -325,7 +325,7 @@ fn listings_from_before_the_exchange_stay_in_generations_without_its_data() {
     assert_eq!([1, 2].map(|signature| node.knowledge(signature).0), [Kind::Spam, Kind::Unknown]);
 }
 
-/// The rebuilt ring replaces one that did not exist when the stage began.
+/// The rebuild also works if the ring that it replaces did not exist when the stage began.
 #[test]
 fn the_first_counts_of_other_nodes_may_arrive_meanwhile() {
     let mut nodes = cluster(&[0, 1, BAD]);
@@ -345,7 +345,7 @@ fn the_first_counts_of_other_nodes_may_arrive_meanwhile() {
     assert_eq!((nodes[0].knowledge(1).0, nodes[0].knowledge(2).1), (Kind::Unknown, 1));
 }
 
-/// The store makes no snapshot meanwhile, but the engine must not depend on that.
+/// The store makes no snapshot while a server is being forgotten, but the engine must not depend on that.
 #[test]
 fn a_snapshot_made_meanwhile_starts_again_from_the_beginning() {
     let mut nodes = cluster(&[0, 1, BAD]);
@@ -405,7 +405,8 @@ fn forgotten_servers_are_bounded() {
     assert_eq!(node.forget(FORGOTTEN_MAX as u8 + 1, true), refused(ExchangeRefusal::TooMany));
 }
 
-/// A server does not list a signature that is already listed.
+/// The bad node listed or revoked each signature first, so the claims of the other nodes changed no set. These claims
+/// must still keep the signatures listed or revoked when the bad node is forgotten.
 #[test]
 fn listings_and_revocations_that_others_support_stay() {
     let mut nodes = cluster(&[0, 1, BAD]);
@@ -459,7 +460,7 @@ fn a_claim_may_arrive_after_the_listing_that_it_supports_was_read() {
     assert_eq!(nodes[0].knowledge(1).0, Kind::Spam);
 }
 
-/// A report of a revoked signature renews the revocation instead of listing the signature.
+/// While the bad node's revocation was in force, the reports of others renewed it instead of listing the signature.
 #[test]
 fn what_only_the_forgotten_node_revoked_is_listed_by_the_reports_of_others() {
     let mut nodes = cluster(&[0, 1, BAD]);
@@ -480,7 +481,7 @@ fn what_only_the_forgotten_node_revoked_is_listed_by_the_reports_of_others() {
     }
 }
 
-/// The books in use still have the revocations, until the new ones are complete.
+/// The books in use still contain the revocations until the rebuilt books replace them.
 #[test]
 fn what_the_forgotten_node_revoked_may_be_reported_meanwhile() {
     let mut nodes = cluster(&[0, 1, BAD]);

@@ -337,7 +337,7 @@ fn the_preview_matches_the_growth() {
     for (then, now) in preview.structures.iter().zip(&after.structures) {
         assert_eq!((then.name, then.capacity.1), (now.name, now.capacity.0));
         assert_eq!(then.lines.map(|lines| lines.1), now.lines.map(|lines| lines.0), "{}", then.name);
-        // The records of rings of counts get slightly more memory than whole copies need.
+        // Rings of counts get slightly more memory for their records than a whole factor would give them.
         assert!(now.bytes.0.abs_diff(then.bytes.1) * 100 <= now.bytes.0, "{then:?} {now:?}");
         // Tables of texts are rounded down to whole pairs of lines, so the factor may be one too low.
         assert!(then.factor().is_none_or(|factor| matches!(factor, 7 | 8)), "{then:?}");

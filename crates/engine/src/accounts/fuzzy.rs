@@ -18,7 +18,7 @@ pub const KEY_ID_BYTES: usize = 8;
 pub struct FuzzyKey {
     /// Public half of the server's key pair for this account.
     pub public_key: [u8; KEY_BYTES],
-    /// Flags the account may write. It may check all flags.
+    /// Flags the account may write. The account may check all flags.
     pub flags: Flags,
 }
 

@@ -8,7 +8,8 @@ pub const NAME_BYTES_MAX: usize = 128;
 /// Valid DCC client-IDs. Lower numbers are reserved for servers, and higher numbers do not exist.
 const DCC_CLIENT_IDS: std::ops::RangeInclusive<u32> = 32_768..=16_777_215;
 
-/// The protocol of an account. Names are unique within a protocol. The numbers appear in files and never change.
+/// The protocol of an account. Names are unique within a protocol. The number of a protocol appears in files and never
+/// changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Protocol {

@@ -1,7 +1,8 @@
-//! Pyzor: the signature of a request is a hash of the request, its time, and a hash of the account's name and key.
+//! Pyzor: every request is signed with a hash that covers the request, its time and the key hash of the account. The
+//! key hash is a hash of the account's name and key.
 //!
-//! The server stores only the hash of the name and key. Anyone who has seen a request can replay it while its time is
-//! fresh, so the server has to detect replays.
+//! The server stores only the key hash. Anyone who has seen a request can replay it while its time is fresh, so the
+//! server has to detect replays.
 
 use std::fmt;
 
@@ -12,7 +13,7 @@ use subtle::ConstantTimeEq;
 use crate::codec::{Malformed, Reader};
 use crate::time::Time;
 
-/// Length of an account's key in hexadecimal digits. It is a SHA-1, as printed by `pyzor genkey`.
+/// Length of an account's key in hexadecimal digits. The key is a SHA-1, as printed by `pyzor genkey`.
 pub const KEY_DIGITS: usize = 40;
 
 /// Maximum difference in seconds between the time of a request and the server's time, as in the reference server.

@@ -1,8 +1,8 @@
 //! Razor: the server sends a challenge; the client answers with a hash of the challenge and the password.
 //!
 //! The hash resembles HMAC-SHA-1, but the two pads are swapped, and the outer hash covers the inner digest as
-//! hexadecimal digits. The first block of both the inner and the outer hash is the padded password. The SHA-1 states
-//! after that block are sufficient for verification, so the password itself is not stored.
+//! hexadecimal digits. Each of the two hashes begins with one block that contains the padded password. The two SHA-1
+//! states after that block are sufficient for verification, so the password itself is not stored.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ const START: State = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2
 
 type State = [u32; 5];
 
-/// Verifier for responses: the SHA-1 states after the two padded passwords.
+/// Verifier for responses: the SHA-1 states of the inner and the outer hash after the padded password.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct RazorVerifier {
     inner: State,

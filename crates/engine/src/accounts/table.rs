@@ -256,7 +256,7 @@ impl Accounts {
         accounts.any(|(name, account)| !is_confirmed(account.reporter_id(name, key)))
     }
 
-    /// Returns the memory used by the table. It is doubled because tree nodes may be half empty.
+    /// Returns the memory used by the table. Entries count twice, because tree nodes may be half empty.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let names: usize = self.iter().map(|(name, _)| name.len()).sum();

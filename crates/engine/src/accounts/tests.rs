@@ -26,7 +26,7 @@ fn dcc(next: Option<&[u8]>) -> Credential {
     Credential::new(b"32768", &Secret::Dcc { current: b"tin-whistle-7", next }).unwrap()
 }
 
-/// Returns a table with one account of every kind, registered in this order.
+/// Returns a table with one account of every kind, registered in the given order.
 fn accounts(order: [usize; 5]) -> Accounts {
     let all: [(&[u8], Credential); 5] = [
         (b"bob", razor(b"bob")),

@@ -73,7 +73,7 @@ impl Engine {
         Outcome::Ticked { arrived: turned.arrived && bulk_arrived, ended }
     }
 
-    /// Ages the texts with the spam book, whose previous epoch was `before`.
+    /// Ages the texts after the spam book has moved on from the epoch `before`.
     fn turn_texts(&mut self, before: u64) {
         let epoch = self.spam.epoch();
         self.replicas.turn(epoch, LIVE_GENERATIONS);
@@ -120,10 +120,11 @@ impl Engine {
         self.room_for_claim(by, claim, &self.spam.entry(fingerprint), ClaimSite::Here)
     }
 
-    /// Applies a claim, unless [`admit_claim`](Self::admit_claim) would refuse it.
+    /// Applies a claim, or refuses it if [`admit_claim`](Self::admit_claim) does.
     ///
-    /// If a signature is accepted, the claim is admissible. So the claim is checked separately only if no signature was
-    /// accepted, or if its time is earlier than that of the latest event. A refused signature changes nothing.
+    /// If any signature is accepted, the claim is admissible. So `admit_claim` is not called for every claim. It is
+    /// called beforehand only for a claim that is older than the latest event, and afterwards only if no signature was
+    /// accepted. A refused signature changes nothing.
     pub(super) fn apply_claim(
         &mut self,
         by: &By,
@@ -235,7 +236,7 @@ impl Engine {
         match change {
             Change::List => self.list(fingerprint, entry, by, made),
             Change::Revoke => self.revoke(fingerprint, entry, by, made),
-            // An anchor disputes a revocation. Renew the revocation, so that it does not expire.
+            // An anchor claimed a signature that stays revoked. Renew the revocation, so that it does not expire.
             Change::Nothing if entry.is_revoked() && by.reporter.standing.is_anchor() => {
                 if entry.revoked.contains(0) || self.ensure_room(Book::Revoked, by.reporter.standing).is_ok() {
                     self.revoke(fingerprint, entry, by, made);
@@ -262,7 +263,8 @@ impl Engine {
     /// Revokes a signature. `entry` is its state in the book.
     fn revoke(&mut self, fingerprint: &Fingerprint, entry: &Entry, by: &By, made: ClaimSite) {
         self.spam.revoke(fingerprint);
-        // A renewed revocation that only forgotten servers support does not enter the rebuilt set.
+        // This also adds the signature to a set that is being rebuilt, but not if only forgotten servers support the
+        // revocation.
         self.join_shadow(Book::Revoked, self.spam.epoch(), &[*fingerprint]);
         if !entry.revoked.contains(0) {
             self.export_signature(Book::Revoked, fingerprint);
@@ -456,7 +458,7 @@ impl Engine {
         (self.accounts.len() as u64) < limit
     }
 
-    /// Returns true if a reporter has earned trust. Its account is then not evicted.
+    /// Returns true if a reporter has earned trust. The account of such a reporter is not evicted.
     fn is_confirmed(&self, reporter_id: u64) -> bool {
         let view = self.trust.reporter(self.now, reporter_id);
         view.is_some_and(|view| view.confirmed > 0 || view.weight > 0.0)

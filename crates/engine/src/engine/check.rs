@@ -1,7 +1,7 @@
 //! Checks: queries that change nothing.
 //!
-//! Most signatures were never reported. Checking such a signature reads two lines of the first stage of the spam ring,
-//! the nursery's index, and the whitelist. A signature found in any of these is examined in full.
+//! Most signatures were never reported. Checking such a signature reads the whitelist, the nursery's index, and two
+//! lines in the first stage of the spam ring. A signature found in any of the three is examined in full.
 
 use bruit_filters::Fingerprint;
 use bruit_filters::owners::Votes;
@@ -55,7 +55,7 @@ pub struct FoundText {
     pub fingerprint: Fingerprint,
     /// True if the same text was stored in the current generation. If not, a report of the message should store the
     /// message's text under the same fingerprint. A text that is still in circulation then does not expire, and copies
-    /// of the newer text are found, too.
+    /// of the new message are found, too.
     pub is_current: bool,
     /// True if the message differs in only a few words from the first text stored under this fingerprint.
     pub is_same: bool,
@@ -113,9 +113,9 @@ impl Engine {
         Verdict { kind, reason, bulk_count, ..Verdict::default() }
     }
 
-    /// Returns the stored text that a report of this message applies to: the oldest text that is the same or, if there
-    /// is none, the oldest text that the message is close to. If a message merely resembles a text, a report of it must
-    /// not count as another voice about that text.
+    /// Returns the stored text that a report of this message applies to. This is the oldest text that is the same. If
+    /// there is none, it is the oldest text that the message is close to. If a message merely resembles a text, a
+    /// report of it must not count as another voice about that text.
     pub fn find_text(&self, features: &Features, scratch: &mut CheckScratch) -> Option<FoundText> {
         let mut matches = self.replicas.check(features, &mut scratch.replicas);
         matches.retain(TextMatch::is_close);

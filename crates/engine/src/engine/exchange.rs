@@ -44,13 +44,13 @@ impl Engine {
     }
 
     /// Checks that an incarnation can start. Resuming the current incarnation is always possible. A change of the key
-    /// needs another ring, for the counts made so far.
+    /// needs one more ring, which keeps the counts made so far.
     fn admit_incarnation(&self, origin: &Origin) -> Admission {
         match self.exchange.own() {
             Some(own) if own == *origin => return Ok(()),
             // A server that stops and starts exchanging too often must wait until generations end.
             None => return self.ensure_incarnation(origin),
-            // The counts made so far would move to another ring.
+            // A change of the key would move the counts made so far to another ring while the books are being rebuilt.
             Some(own) if own.key != origin.key && self.is_forgetting() => return Err(ExchangeRefusal::Forgetting),
             Some(_) => {}
         }
@@ -106,7 +106,7 @@ impl Engine {
             };
         }
         for ((book, generation), entries) in self.exchange.waiting() {
-            // The counts of this generation were not cleared.
+            // If the counts of this generation were not cleared, they still include its pending entries.
             if !exported.iter().any(|chain| (chain.book, chain.generation) == (book, generation)) {
                 continue;
             }
@@ -189,7 +189,8 @@ impl Engine {
         }
     }
 
-    /// Refuses segments that would overfill a set. Sets of cluster nodes are merged without a decision by `trust`.
+    /// Refuses segments of cluster nodes that would overfill a set. No other rule limits these segments, because their
+    /// sets are merged without a decision by `trust`.
     fn ensure_unsaturated(&self, chain: &Chain, relation: Relation) -> Admission {
         let (keys, planned, most) = match (chain.book, relation) {
             (Book::Listed, Relation::Cluster) => {
@@ -200,19 +201,19 @@ impl Engine {
             }
             _ => return Ok(()),
         };
-        // This limit is slightly above the limit for local claims, so that nodes that have reached the limit for local
-        // claims still accept each other's segments.
+        // This limit is slightly above the one for local claims. So nodes that accept no more local claims still accept
+        // each other's segments.
         let is_saturated = keys.unwrap_or(0.0) >= (most + planned / SEGMENT_RESERVE_PART) as f64;
         if is_saturated { Err(ExchangeRefusal::Saturated) } else { Ok(()) }
     }
 
-    /// Checks that one more incarnation of a server is within the limit.
+    /// Checks that a server may have one more incarnation.
     fn ensure_incarnation(&self, origin: &Origin) -> Admission {
         let has_room = self.exchange.incarnations(&origin.key).count() < INCARNATIONS_MAX;
         if has_room { Ok(()) } else { Err(ExchangeRefusal::NoRoom) }
     }
 
-    /// Checks that rings for one more origin are within the limit.
+    /// Checks that one more origin may have rings of its own.
     fn ensure_ring(&self, origin: &Origin) -> Admission {
         let recipients = self.bulk.others.iter().filter(|(_, counted)| counted.cap == MANY).map(|(origin, _)| origin);
         let nodes: BTreeSet<&Origin> = self.spam.others.keys().chain(recipients).collect();
@@ -497,7 +498,7 @@ impl Engine {
         self.exchange.export(Book::Votes, generation, |out| put_vote(out, &vote));
     }
 
-    /// Exports recipients and, if the count reached a new level, this level. `before` is the earlier count on this
+    /// Exports recipients and, if the count has reached a new level, that level. `before` is the earlier count on this
     /// server.
     pub(super) fn export_recipients(&mut self, fingerprint: &Fingerprint, amount: u32, before: u32) {
         let generation = self.bulk.counts.epoch();

@@ -36,7 +36,7 @@ pub struct Explanation {
 /// Claims counted in a generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountedClaims {
-    /// Flag under which they were counted.
+    /// Flag under which the claims were counted.
     pub flag: u8,
     /// Start of the generation, or the founding of the clearinghouse if that was later.
     pub since: Time,

@@ -9,18 +9,18 @@
 //!    remembered. The nursery drops its evidence about the claimed signatures, because votes do not record the node
 //!    that accepted them.
 //! 2. *Claims*: the claims of all other nodes are counted again, and their signatures are remembered as supported.
-//! 3. *Sets*: listings and revocations of all others, and our own, are joined again. Other nodes may have listed a
-//!    signature only because of the forgotten server's claims, so a tainted signature is joined only if it is
+//! 3. *Sets*: listings and revocations of all other servers, and our own, are joined again. Other nodes may have listed
+//!    a signature only because of the forgotten server's claims, so a tainted signature is joined only if it is
 //!    supported, too. A claim that supports a tainted signature may have listed nothing, because the forgotten server
-//!    had already listed the signature. So a supported signature that is listed now stays listed in the generations of
-//!    the claims that support it. If the forgotten server's revocation was the only reason why a report did not list a
-//!    signature, the signature is listed now. Finally, older generations are copied.
+//!    had already listed the signature. So a supported signature that the old set contains is kept in the generations
+//!    of the claims that support it. If only the forgotten server's revocation prevented a report from listing a
+//!    signature, the rebuilt set lists it. Finally, older generations are copied.
 //! 4. *Recipients*: the recipients of all other nodes are counted again.
 //!
 //! Listings and revocations are rebuilt from the oldest generation to which the forgotten server contributed, and older
 //! generations are copied. The data arrives in events ([`Event::Reread`]), so a replayed journal produces the same
-//! state. The store makes no snapshot meanwhile. If a snapshot of an unfinished state is restored, the rebuild starts
-//! again from the beginning.
+//! state. The store makes no snapshot during a rebuild. If a snapshot of an unfinished state is restored, the rebuild
+//! starts again from the beginning.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -297,9 +297,10 @@ impl Engine {
         }
     }
 
-    /// Returns true if a signature is tainted, and the set in use contains it in this generation, in which a claim
-    /// supports it. The claim may have listed nothing, because the forgotten server had already listed the signature.
-    /// Or the listing that it caused was read before the claim itself, when the signature was not yet supported.
+    /// Returns true if a signature is tainted, and the set in use contains it in this generation. The caller has found
+    /// a claim of this generation that supports the signature. That claim may have listed nothing, because the
+    /// forgotten server had already listed the signature. Or the listing caused by the claim was read first, when the
+    /// signature was not yet supported.
     fn is_in_use(&self, claim: Claim, generation: u64, fingerprint: &Fingerprint) -> bool {
         let Some(remembered) = self.rebuild.as_ref().and_then(|rebuild| rebuild.remembered.as_ref()) else {
             return false;
@@ -307,7 +308,7 @@ impl Engine {
         remembered.is_tainted(claim, fingerprint) && self.spam.is_in_set(set_of(claim), generation, fingerprint)
     }
 
-    /// Returns true if a report would have listed a signature that a forgotten server had revoked. If the policy
+    /// Returns true if a report would have listed a signature, had a forgotten server not revoked it. If the policy
     /// requires several own reporters, returns false, because the log does not show whether there were enough.
     fn is_free(&self, vote: &ClaimEntry, fingerprint: &Fingerprint) -> bool {
         let Some(remembered) = self.rebuild.as_ref().and_then(|rebuild| rebuild.remembered.as_ref()) else {
@@ -429,7 +430,7 @@ impl Engine {
     }
 
     /// Stops reading chains that have expired. Also stops reading chains that are being fetched again from other
-    /// servers: their segments are applied to the rings that are being rebuilt when they are received.
+    /// servers. When their segments arrive, they are applied to the old rings and to the rebuilt ones.
     pub(super) fn prune_rebuild(&mut self) {
         let Some(rebuild) = &mut self.rebuild else { return };
         let exchange = &self.exchange;
@@ -442,8 +443,8 @@ impl Engine {
         self.bulk.rebuilt = None;
     }
 
-    /// Applies an event from another node's chain of texts that forgets a server or accepts it again. Refuses the event
-    /// if the change was not made on that node. Returns true if the event was applied.
+    /// Applies an event that forgets a server or accepts it again, received in another node's chain of texts. Refuses
+    /// the event if the change was not made on that node. Returns true if the event was applied.
     pub(super) fn apply_forgetting(&mut self, chain: &Chain, text: &Event) -> bool {
         let Event::Forget { now, key, by, is_forgotten } = text else { return false };
         let is_valid = *by == chain.origin.key && self.admit_forget(*now, key, *is_forgotten).is_ok();

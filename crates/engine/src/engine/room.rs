@@ -70,7 +70,7 @@ pub(super) enum ClaimSite {
     NodeEarlier,
 }
 
-/// Returns the book to which a claim can add the signature, and true if the signature is new to the current generation.
+/// Returns the book to which a claim can add the signature, and whether the signature is new to the current generation.
 const fn wanted(claim: Claim, entry: &Entry) -> (Book, bool) {
     match claim {
         Claim::Report => (Book::Listed, !entry.listed.contains(0)),

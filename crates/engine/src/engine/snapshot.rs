@@ -39,8 +39,8 @@ const VERSION: u16 = 7;
 const VERSION_BEFORE_CLAIM_IDS: u16 = 6;
 /// The last version in which every other node had rings of its own.
 const VERSION_SEPARATE: u16 = 5;
-/// The last version before the budget could change and before listings and revocations had daily quotas. Such a
-/// snapshot contains no sizes, so the sizes chosen when the clearinghouse was founded apply.
+/// The last version before the budget could change and before listings and revocations had daily shares. A snapshot of
+/// this version or an older one contains no sizes, so the sizes chosen when the clearinghouse was founded apply.
 const VERSION_FOUNDED: u16 = 2;
 /// The last version without exchange between servers.
 const VERSION_BEFORE_EXCHANGE: u16 = 1;
@@ -72,8 +72,8 @@ pub enum RestoreError {
     /// The snapshot belongs to another realm.
     #[error("the snapshot belongs to another realm")]
     OtherRealm,
-    /// The snapshot has an old version, which does not support changes of the memory budget, but its budget is not the
-    /// one chosen at the founding.
+    /// The budget of the snapshot is not the one chosen at the founding, although its old version does not support
+    /// changes of the budget.
     #[error("the snapshot was made with a memory budget of {theirs} bytes, not {ours}")]
     OtherBudget {
         /// Budget chosen at the founding, in bytes.
@@ -128,7 +128,7 @@ const fn out_of_memory(what: &'static str, error: OutOfMemory) -> RestoreError {
 /// The progress of a snapshot.
 #[derive(Debug)]
 pub(super) struct RunningSnapshot {
-    /// The heads of the structures; `None` once written.
+    /// The first bytes of each structure, which precede its lines; `None` once written.
     heads: Vec<Option<Vec<u8>>>,
     /// Index of the structure whose lines are being written.
     at: usize,

@@ -268,7 +268,7 @@ pub(crate) fn put_text(out: &mut Vec<u8>, text: &Event) {
     out[at..at + 2].copy_from_slice(&length.to_le_bytes());
 }
 
-/// Returns the level of a number of recipients: the exponent of the largest power of 4 that is not greater.
+/// Returns the level of a number of recipients: the exponent of the largest power of 4 that does not exceed the number.
 pub(crate) const fn level_of(recipients: u32) -> u8 {
     if recipients == 0 {
         return 0;
@@ -302,7 +302,7 @@ fn write_set(set: &[Fingerprint]) -> Vec<u8> {
     out
 }
 
-/// Encodes signatures, then four bits of level for each.
+/// Encodes all signatures, then the level of each in four bits.
 fn write_levels(levels: &[(Fingerprint, u8)]) -> Vec<u8> {
     let mut out = Vec::new();
     encode_sorted(&levels.iter().map(|(signature, _)| signature.high()).collect::<Vec<_>>(), &mut out);

@@ -37,8 +37,8 @@ impl Exchange {
         self.forgotten.get(key).is_some_and(|record| record.is_forgotten)
     }
 
-    /// Returns true if a change made at `at` can be recorded: it is newer than the recorded change, or there is no
-    /// record of the server yet and there is room for one.
+    /// Returns true if a change made at `at` can be recorded. If the server has a record, the change must be newer than
+    /// the recorded one. If not, there must be space for another record.
     pub(crate) fn may_forget(&self, key: &[u8; 32], at: Time) -> bool {
         match self.forgotten.get(key) {
             Some(record) => record.at < at,

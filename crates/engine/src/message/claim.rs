@@ -93,9 +93,9 @@ fn text(engine: &Engine, features: &Features, claim: Claim, by: By, events: &mut
 }
 
 /// Returns true if a revocation of the message also revokes the claimed text that the message is close to. If the texts
-/// differ, the claimed text may be spam that copied parts of this good message. So the claimed text is not revoked if
-/// an own user's revocation teaches the features of the good message, because these features then distinguish the two
-/// texts.
+/// differ, the claimed text may be spam that copied parts of this good message. A revocation by an own user can teach
+/// the features of the good message, which then distinguish the two texts. In that case, the claimed text is not
+/// revoked.
 fn revokes_text(engine: &Engine, features: &Features, found: &FoundText, standing: Standing) -> bool {
     let teaches = standing == Standing::Own && engine.replicas().ensure_room_for_good().is_ok();
     !features.is_quoted && (found.is_same || !teaches)

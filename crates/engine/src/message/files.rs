@@ -43,8 +43,8 @@ pub(super) fn report_fingerprints(engine: &Engine, signatures: &[Signature], out
     files.into_iter().map(|file| fingerprint_of_carried(key, file)).chain(together).collect()
 }
 
-/// Returns the fingerprints that a revocation claims in addition to the signatures: those of each file as carried and
-/// of all files together, if there are claims about them.
+/// Returns the fingerprints that a revocation claims in addition to the signatures. They are the fingerprint of each
+/// file as *carried*, and the one for all files together. Fingerprints without claims are left out.
 pub(super) fn revocation_fingerprints(engine: &Engine, signatures: &[Signature]) -> Vec<Fingerprint> {
     let key = engine.realm().key();
     let together = fingerprint_of_files(key, payloads(signatures));
@@ -102,7 +102,8 @@ fn feature(signature: &[u8]) -> u64 {
 }
 
 /// Returns the features to learn from a good message: those of its text and its files. Returns `None` if the message
-/// only quotes or forwards another one: someone who forwards spam sends good mail, but the forwarded text is spam.
+/// only quotes or forwards another one. Someone who forwards spam sends good mail, but the forwarded text must not be
+/// learnt as good.
 #[must_use]
 pub fn good_features(signed: &Signed) -> Option<Features> {
     let mut features = signed.features.clone().unwrap_or_default();

@@ -88,7 +88,7 @@ impl Good {
         Ok(Self { generations: [generation()?, generation()?], current: 0, capacity: messages })
     }
 
-    /// Grows the filters by the largest whole factor with which they do not exceed filters for `messages` messages.
+    /// Grows the filters by a whole factor: the largest that keeps them within the size for `messages` messages.
     ///
     /// All learnt features are kept, and the remaining capacity grows by the same factor.
     pub(crate) fn resize(&mut self, messages: u64) {

@@ -29,7 +29,7 @@ pub struct Text {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CachedName(OnceLock<(KeyId, Fingerprint)>);
 
-/// The name is derived from the text, so comparisons ignore it.
+/// The fingerprint is derived from the text, so comparisons ignore it.
 impl PartialEq for CachedName {
     fn eq(&self, _: &Self) -> bool {
         true

@@ -5,14 +5,16 @@
 //!
 //! - **Listing** a signature that is not revoked requires evidence at [`Level::Block`], or reports by
 //!   `own_reports_needed` own reporters and no revocation by an own reporter.
-//! - **Listing a revoked signature** requires more. Own reporters list it if there are more of them than
-//!   `own_reports_needed`, and more than there are own reporters who revoke it. As many as `own_reports_needed` are
-//!   enough if one of them withdraws the last anchored revocation by reporting. Evidence lists it with a score of
-//!   `block_score` plus `unrevoke_margin` and reports by `block_groups` groups, if at least two more anchored groups
-//!   report than revoke. Only reports made after the revocation count, because it overruled the earlier ones.
-//! - **Revoking** a listed signature requires one own reporter. Any other anchor revokes it, too, unless a trap
-//!   reported it. Any other reporter revokes it if the revocation reduces the evidence below [`Level::Block`]. But only
-//!   an own reporter can revoke a signature that own reporters keep listed.
+//! - **Listing a revoked signature** requires more. Only reports made after the revocation count, because it overruled
+//!   the earlier ones. One of these must be true:
+//!   - More than `own_reports_needed` own reporters report the signature, and more own reporters report than revoke it.
+//!   - At least `own_reports_needed` own reporters report the signature. One of these reports withdraws the last
+//!     anchored revocation, which the same reporter made.
+//!   - The score is at least `block_score` plus `unrevoke_margin`. At least `block_groups` groups report the signature,
+//!     and at least two more anchored groups report than revoke it.
+//! - **Revoking** a listed signature requires one own reporter. Any other anchor can revoke it, too, unless a trap
+//!   reported it. Any other reporter can revoke it if the revocation reduces the evidence below [`Level::Block`]. But
+//!   if own reporters keep the signature listed, only an own reporter can revoke it.
 
 use super::evidence::{Level, Vote, VoteEvidence};
 use super::policy::Policy;

@@ -3,8 +3,8 @@
 //! All memory is allocated at creation. An entry is charged to the group of its first claim. When a reporter of a
 //! higher class votes on the entry, it is charged to that reporter's group instead. A group that exceeds its share
 //! loses its own oldest entry. When the whole table is full, the oldest entry of the lowest tier is evicted, but never
-//! an entry of a higher tier than the new one. So strangers can evict only strangers' entries. Accounts without weight
-//! can also evict entries of accounts without weight. Only anchors can evict an entry that an anchor voted on.
+//! an entry of a higher tier than the new entry. So strangers can evict only strangers' entries. Accounts without
+//! weight can also evict entries of accounts without weight. Only anchors can evict an entry that an anchor voted on.
 
 use bruit_filters::{Fingerprint, OutOfMemory};
 use hashbrown::HashTable;
@@ -31,7 +31,7 @@ pub(super) struct NurseryEntry {
     pub(super) revoke_count: u32,
     /// Sums of the votes, stored so that checks need not compute them.
     pub(super) evidence: VoteEvidence,
-    /// Group that is charged for the entry. `charged_as` is the standing of the reporter through whom it is charged.
+    /// Group that is charged for the entry. `charged_as` is the standing of the reporter whose claim led to the charge.
     pub(super) group: u64,
     pub(super) charged_as: Standing,
     pub(super) settled: bool,
@@ -94,8 +94,8 @@ pub(super) struct Nursery {
     scratch: Vec<Vote>,
 }
 
-/// The slot of an entry, and part of its fingerprint. One lookup in nine meets the place of another entry. Comparing
-/// `check` mostly avoids reading that entry's slot.
+/// An element of the hash table: the slot of an entry, and part of its fingerprint (`check`). One lookup in nine meets
+/// another entry's place first. Comparing `check` usually rules that entry out without reading its slot.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     slot: u32,
@@ -179,9 +179,9 @@ impl Nursery {
         self.vote_links.iter(&entry.votes).map(|slot| &self.votes[slot])
     }
 
-    /// Checks that a group may add another entry today. Own reporters and traps have no daily limit here. Instead, their
-    /// quotas for the books limit them, and the operator sees when these quotas are used up. The number of their entries
-    /// in the nursery is bounded by their share of the nursery.
+    /// Checks that a group may add another entry today. Own reporters and traps have no daily limit here: `own_share`
+    /// bounds the number of their entries. Their daily limits are those of the books, and the operator sees when these
+    /// are reached.
     pub(super) fn admit(&self, policy: &Policy, now: Time, reporter: &Reporter) -> Result<(), NurseryRefusal> {
         if matches!(reporter.standing, Standing::Own | Standing::Trap) {
             return Ok(());
@@ -193,7 +193,7 @@ impl Nursery {
         Ok(())
     }
 
-    /// Adds an entry for an unknown signature. The claim about it will put the entry into `tier`.
+    /// Adds an entry for an unknown signature. The claim that is recorded next will put the entry into `tier`.
     pub(super) fn insert(
         &mut self,
         policy: &Policy,

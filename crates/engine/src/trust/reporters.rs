@@ -227,7 +227,8 @@ impl Reporters {
         true
     }
 
-    /// Returns the least recently settled account with weight, if decay has since reduced the weight to none.
+    /// Returns the least recently settled record in the tier of accounts with weight, if decay has since reduced its
+    /// weight to zero.
     fn decayed_account(&self, policy: &Policy, now: Time) -> Option<u32> {
         let slot = self.tiers[1].first()?;
         let record = self.records[slot].on(now.day(), self.decays);

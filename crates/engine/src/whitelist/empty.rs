@@ -14,8 +14,8 @@ use crate::signature::{RSPAMD_DIGEST_BYTES, fingerprint_of_bytes, fingerprint_of
 /// empty field. All bounces, for example, share the envelope sender `<>`.
 const MD5: [u8; 16] = [0xd4, 0x1d, 0x8c, 0xd9, 0x8f, 0, 0xb2, 4, 0xe9, 0x80, 9, 0x98, 0xec, 0xf8, 0x42, 0x7e];
 
-/// SHA-1 of the empty string: Pyzor's digest for messages without usable lines, and Razor's e4 signature for parts
-/// whose chosen sections are blank.
+/// SHA-1 of the empty string: Pyzor's digest for messages without usable lines, and Razor's e4 signature for parts in
+/// which the two sections to sign are blank.
 const SHA1: [u8; 20] = Digest::EMPTY.0;
 
 /// SHA-256 of the empty string. Bruit's own schemes do not sign empty content, but reports may come from other

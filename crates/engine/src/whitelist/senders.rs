@@ -115,7 +115,7 @@ impl Senders {
         self.0.iter().map(|pattern| &**pattern)
     }
 
-    /// Returns the memory of the patterns. It is doubled because tree nodes may be half empty.
+    /// Returns the memory of the patterns. Entries count twice, because tree nodes may be half empty.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let patterns: usize = self.iter().map(<[u8]>::len).sum();

@@ -2,7 +2,7 @@
 //!
 //! The numbers of sites, days, misreports and targets are those of an earlier study of the trust rules, which used
 //! another implementation. Parameters that the study does not give are chosen here. Campaign sizes have a Pareto
-//! distribution. It was chosen so that the two counting rules, which do not depend on trust, catch the same share of
+//! distribution. With its parameters, the two counting rules, which do not depend on trust, catch the same shares of
 //! spam as in the study (53 % and 15 %). The reach of bulk ham was chosen so that the same share of that ham is suspect
 //! as in the study (0.3 to 1.3 %). [`Reach`] has two harder distributions as alternatives. The sizes of anchors, delays
 //! and volumes are plausible values.
@@ -30,7 +30,7 @@ pub(crate) const REACH_MIN: f64 = 5.0;
 pub(crate) const DELAY_MEAN: f64 = 8.0 * Time::HOUR as f64;
 /// Size of a pinned peer or trap, where an ordinary site has size 1. Operators pin large sites.
 pub(crate) const ANCHOR_SIZE: f64 = 3.0;
-/// Sites that receive bulk ham revoke it as often as they misreport it.
+/// Number of bulk ham messages per day. Sites that receive one revoke it as often as they misreport it.
 pub(crate) const HAM_DAILY: usize = CAMPAIGNS_DAILY;
 pub(crate) const REVOKE_RATE: f64 = 0.02;
 /// Number of campaigns that a farmer echoes per day, each within a day of its start. It is four times the number that
