@@ -82,8 +82,8 @@ impl<M: Machine> Applier<M> {
         }
     }
 
-    /// Waits until all batches that were handed over are applied. Returns false if the thread has died, in which case
-    /// they never will be.
+    /// Waits until all batches that were handed over are applied. Returns false if the thread has died and will not
+    /// apply them.
     pub(crate) fn drain(&mut self) -> bool {
         while self.under_way > 0 && !self.dead {
             self.wait_for_one();

@@ -120,8 +120,8 @@ fn is_beside(name: &str) -> bool {
     NAMES_BESIDE.contains(&name) || is_unfinished_key()
 }
 
-/// Returns true if the file may have wider permissions than the others. An example is a replica, which mail users may
-/// read.
+/// Returns true if the file may have wider permissions than the store's files. An example is a replica, which mail
+/// users may read.
 pub(crate) fn has_own_permissions(name: &str) -> bool {
     [REPLICA_FILE, LOST_AND_FOUND].contains(&name)
 }

@@ -32,7 +32,7 @@ impl fmt::Display for Finding {
 /// The recommended action for a [`Finding`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Advice {
-    /// No action is needed, because the named file contains all the events.
+    /// No action is needed, because the named files contain all data of the faulty file.
     Harmless(String),
     /// Restore a backup, or cut the journal file at the offset.
     Cut {

@@ -1,4 +1,4 @@
-//! The header of both kinds of files, and the checksum that is used everywhere.
+//! The header of journal files and snapshots, and the checksum used throughout both.
 //!
 //! The checksum is XXH3-64, seeded with the realm and the file's sequence. A search after a damaged record tests at
 //! every byte whether a record begins there. For this reason, the checksum has 64 bits; 32 bits would match by accident
@@ -74,9 +74,9 @@ impl Header {
         out
     }
 
-    /// Checks the checksum before the version. So a later version is reported only if the header is intact, and a
-    /// flipped bit counts as damage. Later versions must therefore keep the header's length and the position of its
-    /// checksum.
+    /// Decodes a header. The checksum is checked before the version. So a later version is reported only if the header
+    /// is intact, and a flipped bit counts as damage. Later versions must therefore keep the header's length and the
+    /// position of its checksum.
     pub(crate) fn decode(kind: Kind, bytes: &[u8]) -> Result<Self, HeaderFault> {
         let truncated = |_| HeaderFault::Truncated;
         let mut reader = Reader::new(bytes);

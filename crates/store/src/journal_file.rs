@@ -13,8 +13,9 @@ use crate::record::{MARKER, RECORD_HEADER_BYTES, RECORD_OVERHEAD_BYTES, RecordHe
 /// Number of bytes searched at a time for a record after a bad one.
 const SEARCH_BYTES: usize = 1 << 20;
 
-/// Number of valid headers without a valid record that a search examines before it reports damage. Such headers do not
-/// occur by accident, but without a bound a crafted file could keep the search busy for days.
+/// Maximum number of valid headers of invalid records in a search. Beyond this number, the search gives up and damage
+/// is reported. Such headers do not occur by accident, but without a bound a crafted file could keep the search busy
+/// for days.
 const SEARCH_CANDIDATES_MAX: usize = 1024;
 
 /// The reason why no record could be read.
@@ -147,7 +148,7 @@ fn payload(record: &[u8]) -> &[u8] {
     record.get(RECORD_HEADER_BYTES..record.len().saturating_sub(CHECKSUM_BYTES)).unwrap_or_default()
 }
 
-/// The sequences of a store's snapshots, or 0 if there are none.
+/// The sequences of a store's newest snapshots. A sequence is 0 if there is no such snapshot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Snapshots {
     /// Sequence of the newest snapshot, intact or not. The journal was on disk up to this sequence.
@@ -160,9 +161,9 @@ pub(crate) struct Snapshots {
 ///
 /// If an unfinished write could have caused the fault, there are two proofs of damage:
 ///
-/// - A snapshot shows that the bad record was on disk. The exception is an intact snapshot that contains this record
-///   and all later ones. Such a snapshot occurs in a copy of the directory, if the record was being written while its
-///   file was copied and the snapshot was copied soon after.
+/// - A snapshot that contains the bad record shows that this record was on disk. But an intact snapshot proves nothing
+///   if it also contains all later records. This happens in a copy of the directory, if the journal file was copied
+///   while the record was being written, and the snapshot soon after.
 /// - A later record is valid, and says that the bad record was already on disk when the later one was written. (Any
 ///   other valid record after the bad one proves nothing: under relaxed durability, the disk may have persisted a later
 ///   write and lost an earlier one.)
@@ -202,9 +203,9 @@ pub(crate) fn last_behind<R: Read + Seek>(reader: &mut JournalFileReader<R>) -> 
 enum Search {
     /// The end of the file was reached.
     End,
-    /// A valid record was found and `visit` stopped the search.
+    /// At a valid record, `visit` stopped the search.
     Found,
-    /// There were too many headers without a record.
+    /// There were too many valid headers of invalid records.
     GaveUp,
 }
 
@@ -272,8 +273,8 @@ mod tests {
         builder.finish(first, durable, HEADER.seed()).to_vec()
     }
 
-    /// Reads a whole file. Returns the sequences before the end or the first fault. The second result is `None` without
-    /// a fault; otherwise it is true if the fault is damage.
+    /// Reads a whole file. Returns the sequences before the end or the first fault. The second result is `None` if
+    /// there is no fault, and true if the fault is damage.
     fn read(bytes: &[u8]) -> (Vec<u64>, Option<bool>) {
         let mut reader = JournalFileReader::open(Cursor::new(bytes)).unwrap().unwrap();
         let mut sequences = Vec::new();

@@ -25,7 +25,7 @@ pub trait Machine: Sized + Send + Sync + 'static {
 
     /// Checks that [`decode`](Self::decode) accepts an event that was just encoded. Called for each submitted event,
     /// because an event in the journal that cannot be decoded would prevent the store from being opened. The default
-    /// decodes it.
+    /// implementation decodes the event.
     ///
     /// # Errors
     /// [`Malformed`] if `decode` would fail.
@@ -53,8 +53,8 @@ pub trait Machine: Sized + Send + Sync + 'static {
         true
     }
 
-    /// Appends the part of a snapshot's beginning that takes long to produce. Checks continue in the meantime. The
-    /// writer then calls [`begin_snapshot`](Self::begin_snapshot), with no event in between.
+    /// Appends the part of a snapshot's beginning that takes long to produce. Checks can run meanwhile. The writer then
+    /// calls [`begin_snapshot`](Self::begin_snapshot), with no event in between.
     fn snapshot_start(&self, _out: &mut Vec<u8>) {}
 
     /// Starts a snapshot of the current state. Appends the next bytes and, from now on, logs the data that later events

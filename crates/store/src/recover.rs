@@ -223,7 +223,7 @@ pub struct Recovery {
     /// The sequence of the last event.
     pub sequence: u64,
     /// The last event of the journal, if the snapshot contains later events. This is normal in a copy made while the
-    /// server ran; otherwise the last journal file is missing, and with it all events after the snapshot.
+    /// server ran. In any other directory, the last journal file is missing, and with it all events after the snapshot.
     pub journal_ends: Option<u64>,
 }
 

@@ -38,7 +38,7 @@ pub enum RepairError {
         /// The directory.
         directory: PathBuf,
     },
-    /// The store can be opened without a cut, which would lose events.
+    /// The store can be opened as it is. A cut would lose events.
     #[error(
         "the store opens without a cut; a cut in {journal_file} would lose events {first} to {last}; use --force to \
          cut anyway"

@@ -1,5 +1,5 @@
-//! The running store: a state machine shared by many threads. Confirmed events survive a crash. Under relaxed
-//! durability, a crash of the system may lose the events that were confirmed within the last window.
+//! The running store: a state machine shared by many threads. Confirmed events survive a crash. Under
+//! [`Durability::Relaxed`], a crash of the system may lose the events that were confirmed within the last `window`.
 
 use std::io;
 use std::path::Path;

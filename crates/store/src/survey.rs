@@ -267,7 +267,7 @@ struct Surveyor<'a> {
 }
 
 impl Surveyor<'_> {
-    /// Returns the sequences of the snapshots once all of them have been checked.
+    /// Returns the sequences of the newest snapshots. All snapshots must have been checked before.
     fn snapshots(&self) -> Snapshots {
         Snapshots { newest: self.newest, sound: self.survey.newest_sound_snapshot().unwrap_or(0) }
     }

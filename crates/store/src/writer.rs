@@ -156,8 +156,8 @@ impl<M: Machine> Writer<M> {
             return 0;
         }
         self.publish();
-        // If jobs are queued, the batch is handed over so that the disk does not idle. The exception is a running
-        // snapshot, which needs the log's size after each batch.
+        // If jobs are queued, hand the batch over, so that the disk does not idle. While a snapshot runs, apply the
+        // batch here, because the size of the machine's log is needed after each batch.
         let later = self.running.is_none() && self.shared.queue.waiting_events() > 0;
         self.applier.apply(batch.written(self.journal.last()), later, &self.shared);
         self.record.events() as usize
@@ -195,8 +195,8 @@ impl<M: Machine> Writer<M> {
         }
     }
 
-    /// Copies the share of the snapshot due for this round's events, or one slice if there were no events and the
-    /// thread can accept it. Copies more while the machine's log is too large.
+    /// Copies the part of the snapshot that is due for this round's events. If there were no events, copies one slice,
+    /// provided that the snapshot thread can accept it. Copies more while the machine's log is too large.
     fn advance_snapshot(&mut self, events: usize) {
         if events == 0 {
             return self.copy_if_room();
@@ -238,7 +238,7 @@ impl<M: Machine> Writer<M> {
         }
     }
 
-    /// Returns true if the machine allows a snapshot in its state after all events in the journal.
+    /// Waits until all events in the journal are applied. Then returns true if the machine allows a snapshot.
     fn may_snapshot(&mut self) -> bool {
         self.applier.drain() && self.shared.machine.read().may_snapshot()
     }
@@ -316,7 +316,8 @@ impl<M: Machine> Writer<M> {
         answer(requests, &Err(SnapshotError::Failed(error)));
     }
 
-    /// Removes all but the two newest snapshots, and the journal files that the older of the two covers.
+    /// Keeps the two newest intact snapshots and removes all others. Also removes the journal files that the older of
+    /// the two covers.
     fn remove_obsolete(&mut self) {
         while self.snapshots.len() > SNAPSHOTS_KEPT {
             self.snapshots.remove(0);

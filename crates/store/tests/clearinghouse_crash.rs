@@ -56,8 +56,8 @@ fn after_every_kill_each_confirmed_count_is_there_exactly_once() {
     assert!(snapshots > 0, "some kills came after snapshots");
 }
 
-/// Asserts that every confirmed signature has its count. Adjacent signatures, which may have been in flight, have
-/// either their count or no count.
+/// Asserts that every confirmed signature has its count. Signatures close to the last confirmed one may have been in
+/// flight. They have either their count or no count.
 fn assert_counted_once(engine: &Engine, confirmed: &[u64], kill: u64) {
     for &signature in confirmed {
         assert_eq!(recipients(engine, signature), targets(signature), "{signature} after kill {kill} (seed {SEED:#x})");

@@ -101,8 +101,8 @@ fn a_foreign_snapshot_does_not_affect_other_files() {
     assert_eq!(numbers(folder.path()).len(), 60);
 }
 
-/// The test replaces a snapshot by a directory, which stands for any I/O error: it can be opened but not read like a
-/// file, even by root.
+/// The test replaces a snapshot with a directory, to cause an I/O error. Not even root can read a directory like a
+/// file.
 #[test]
 fn an_unreadable_snapshot_is_not_damage_and_causes_no_fallback() {
     let folder = with_snapshots();
