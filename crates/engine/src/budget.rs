@@ -19,7 +19,7 @@ pub const BUDGET_MIN: u64 = 8 << 20;
 /// Maximum memory. With more memory, ticks could not clear a generation within one day.
 pub const BUDGET_MAX: u64 = 32 << 30;
 
-/// Maximum share of unreported signatures that checks find listed by mistake, over the whole window.
+/// Maximum share of unreported signatures that checks wrongly find listed in any generation of the window.
 pub const SPAM_RATE: f64 = 1e-6;
 /// Maximum share of listed signatures that may be mistaken for revoked ones. Each such mistake misses spam.
 pub const REVOKED_RATE: f64 = 1e-4;

@@ -149,7 +149,7 @@ impl BulkBook {
         of(&self.counts).saturating_add(nodes).saturating_add(self.believed(of)).min(MANY)
     }
 
-    /// Sums the counts of other servers. The incarnations of a server together contribute at most its cap.
+    /// Sums the counts of other servers. The incarnations of a server together contribute at most the server's cap.
     fn believed(&self, of: impl Fn(&CountsRing) -> u32) -> u32 {
         let (mut sum, mut server, mut counted_by) = (0_u32, None, 0_u32);
         for (origin, counted) in &self.others {

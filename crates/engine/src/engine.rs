@@ -46,9 +46,9 @@ pub const TICK_LINES: u32 = 4_096;
 /// the lines are copied first.
 pub const BEHIND_LINES: u32 = 8_192;
 
-/// Maximum number of epochs that a book may lag behind the clock and still accept claims. A claim in the first second
-/// of an epoch arrives before the tick that starts the epoch. With a larger lag, a claim would be put in an older
-/// generation and expire too early.
+/// Maximum number of epochs that a book may lag behind the clock and still accept claims. A lag of one epoch is normal
+/// for a claim in the first second of an epoch, before the tick that starts the epoch. With a larger lag, a claim would
+/// be put in an older generation and expire too early.
 const BEHIND_EPOCHS_MAX: u64 = 1;
 
 /// Maximum number of nursery entries settled by a tick.

@@ -36,7 +36,8 @@ pub enum Event {
     Tick {
         /// Current time.
         now: Time,
-        /// Maximum number of lines to clear in each ring: [`TICK_LINES`](crate::TICK_LINES), or more when behind.
+        /// Maximum number of lines to clear in each ring: [`TICK_LINES`](crate::TICK_LINES), or more if the rings are
+        /// several epochs behind.
         lines: u32,
     },
     /// A report or revocation of signatures.

@@ -120,7 +120,7 @@ pub struct EndedGeneration {
 }
 
 impl EndedGeneration {
-    /// Returns the generation of a ring that ends when the next epoch begins, or `None` if it is empty.
+    /// Returns the generation of a ring that ends when the next epoch begins, or `None` if that generation is empty.
     pub(crate) fn next(name: &'static str, ring: &dyn Ring) -> Option<Self> {
         let epoch = (ring.epoch() + 1).checked_sub(LIVE_GENERATIONS)?;
         let signatures = ring.keys(epoch);

@@ -3,9 +3,10 @@
 //! A spam campaign ends or is reported within days. The template of a newsletter or shop, or a disclaimer, recurs for
 //! months. So a feature is considered good if it was seen in unreported mail on several different days.
 //!
-//! [`RecentFeatures`] keeps one filter for each of the last eight days. Its size is always [`SEEN_BYTES`], and no text
-//! can be read from its bits. It is not part of the state of an [`Engine`](crate::Engine), and may be lost at any time.
-//! The features that it finds must be submitted as an [`Event::GoodFeatures`](crate::event::Event::GoodFeatures).
+//! [`RecentFeatures`] keeps one filter for each of the last eight days. The filters use [`SEEN_BYTES`] in total,
+//! however many features are noted, and no text can be read from them. A [`RecentFeatures`] is not part of the state of
+//! an [`Engine`](crate::Engine), and may be lost at any time. The features that it finds must be submitted as an
+//! [`Event::GoodFeatures`](crate::event::Event::GoodFeatures).
 
 use std::ops::RangeInclusive;
 

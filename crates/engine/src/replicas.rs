@@ -148,8 +148,8 @@ pub struct Scratch {
 }
 
 impl Replicas {
-    /// Creates an index for `reports` reports (at least [`REPORTS_MIN`]). In each of its two generations of good mail,
-    /// it can learn the features of `good` messages, which are good mail or were revoked.
+    /// Creates an index for `reports` reports (at least [`REPORTS_MIN`]). It can also learn the features of good mail
+    /// and revoked messages: up to `good` messages in each of two generations.
     ///
     /// # Panics
     /// If the memory cannot be allocated.
@@ -550,7 +550,7 @@ impl Replicas {
     fn count_own(&self, features: &Features, scratch: &mut Scratch) -> u32 {
         let own = features.own().len() + features.appended.len();
         self.look_up(features.own().chain(features.appended.iter().copied()), scratch);
-        // If there were too many features, only a sample was looked up. Extrapolate its count.
+        // If there were too many features, only a sample was looked up. Extrapolate from it.
         let looked_at = own.clamp(1, CHECKED_MAX);
         u32::try_from(own * scratch.fingerprints.len() / looked_at).unwrap_or(u32::MAX)
     }

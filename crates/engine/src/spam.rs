@@ -422,7 +422,8 @@ pub(crate) fn try_empty_ring(beside: &CountsRing, lines: usize) -> Result<Counts
     Ok(ring)
 }
 
-/// Returns the key under which a claim is counted. Reports and revocations, and each flag, have separate keys.
+/// Returns the key under which a claim is counted. Reports and revocations have separate keys, and so do claims under
+/// different flags.
 pub(crate) fn claim_key(claim: Claim, flag: u8, fingerprint: &Fingerprint) -> Fingerprint {
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
     let kind = u64::from(flag) * 2 + u64::from(claim == Claim::Revoke);

@@ -1,5 +1,5 @@
-//! Trust in reporters: claims are weighed by reporter, kept until they are settled, and settled by comparison with
-//! anchors.
+//! Trust in reporters: claims are weighed by reporter, kept until they are settled, and settled by comparison with the
+//! claims of anchors.
 //!
 //! [`Trust`] receives every claim and returns the resulting change of the books. It does not depend on books, protocols
 //! or a clock, and allocates its memory at creation. Equal claims at equal times produce equal bytes of state, on every

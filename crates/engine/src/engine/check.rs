@@ -30,7 +30,7 @@ pub struct CheckScratch {
     votes: Votes,
 }
 
-/// Minimum overlap, in per cent of each text, of two texts that differ in only a few words.
+/// Two texts differ in only a few words if their overlap is at least this percentage of each text.
 const SAME_PERCENT_MIN: u8 = 90;
 
 /// Returns true if the texts of a message and a report differ in only a few words.

@@ -91,8 +91,9 @@ impl Engine {
         counted.filter(|counted| counted.recipients > 0).collect()
     }
 
-    /// Returns the start of a generation on this server, or the founding if that was later, because no claim made here
-    /// is older. A generation that ended before the founding came from another server, and its real start is returned.
+    /// Returns the start of a generation on this server. For the generation in which the clearinghouse was founded,
+    /// this is the founding, because no claim made here is older. A generation that ended before the founding came from
+    /// another server, and its real start is returned.
     const fn start_of(&self, epoch: u64, seconds: u64) -> Time {
         if self.founded.epoch(seconds) == epoch { self.founded } else { Time(epoch * seconds) }
     }

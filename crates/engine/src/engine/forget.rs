@@ -288,7 +288,7 @@ impl Engine {
         self.rejoin_vote(vote, generation);
     }
 
-    /// Adds the signatures that a claim at another server supports to the rebuilt sets.
+    /// Adds to the rebuilt sets the signatures that a claim at another server supports.
     fn rejoin_vote(&mut self, vote: &ClaimEntry, generation: u64) {
         for (fingerprint, _) in &vote.signatures {
             if self.is_in_use(vote.claim, generation, fingerprint) || self.is_free(vote, fingerprint) {

@@ -63,7 +63,7 @@ pub(super) enum ClaimSite {
     /// The claim was made on this server. The reporter's group is charged for it.
     Here,
     /// The claim was made at another node of the cluster, in the generation that is also current on this server. The
-    /// other node has already charged its reporter's group.
+    /// other node has already charged the reporter's group.
     Node,
     /// The claim was made at another node, in an older generation. Its effects arrive as that node's listings and
     /// revocations. The claim itself must not list the signature in the current generation.

@@ -237,7 +237,7 @@ pub(crate) fn put_level(out: &mut Vec<u8>, signature: Fingerprint, level: u8) {
     out.push(level);
 }
 
-/// Appends a signature and its number of recipients, as a variable-length integer of seven bits per byte.
+/// Appends a signature, then its number of recipients as a variable-length integer of seven bits per byte.
 pub(crate) fn put_recipients(out: &mut Vec<u8>, signature: Fingerprint, amount: u32) {
     put_signature(out, signature);
     let mut rest = amount;

@@ -90,8 +90,8 @@ pub(crate) const fn is_counted(scheme: Scheme) -> bool {
     scheme.is_dcc() || matches!(scheme, Scheme::Pyzor | Scheme::Pyzor11 | Scheme::RazorE4)
 }
 
-/// Returns the number of recipients of a message: the highest count of any of its signatures. Razor's signatures cover
-/// parts that other messages may share, so only the lowest of their counts is considered.
+/// Returns the number of recipients of a message: the highest count of any of its signatures. Of Razor's signatures,
+/// only the one with the lowest count is considered, because each covers a part that other messages may share.
 #[must_use]
 pub(super) fn recipients(evidence: &[Evidence]) -> u32 {
     let of = |is_part: bool| {

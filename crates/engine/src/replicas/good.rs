@@ -15,8 +15,8 @@ use crate::memory::failed_allocation;
 /// Maximum number of features learnt from a good message.
 pub const GOOD_FEATURES: u64 = 512;
 
-/// False-positive rate of a full filter. A text has many features, so it does little harm if one is wrongly considered
-/// good.
+/// False-positive rate of a full filter. A text has many features, so it does little harm if one feature is wrongly
+/// considered good.
 const GOOD_RATE: f64 = 0.01;
 
 /// Maximum space used by a message in one filter: 10 bits for each of its features.

@@ -1,8 +1,8 @@
 //! Signatures of empty content, such as an empty text or an empty header field. All messages with the same empty
 //! content share them.
 //!
-//! They are never counted, because they would collect the reports of unrelated messages. In Pyzor, their counts are so
-//! high that SpamAssassin ignores all counts above a million.
+//! These signatures are never counted, because they would collect the reports of unrelated messages. In Pyzor, their
+//! counts are so high that SpamAssassin ignores all counts above a million.
 
 use bruit_filters::{Fingerprint, FingerprintKey};
 use bruit_signatures::Scheme;
