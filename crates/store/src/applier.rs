@@ -1,4 +1,4 @@
-//! The applier thread, which applies batches that are on disk while the writer writes the next one.
+//! The applier thread. It applies batches that are already on disk, while the writer writes the next batch.
 //!
 //! Batches are applied in the order in which they were written. The writer hands a batch over only if another one is
 //! already queued. Otherwise it applies the batch itself, which saves two thread switches. Before the writer applies a

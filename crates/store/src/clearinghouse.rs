@@ -80,7 +80,7 @@ impl Clearinghouse {
     /// [`SubmitError`] if the event cannot be written; nothing is changed in that case.
     pub fn resize(&self, budget_bytes: u64) -> Result<Outcome, SubmitError> {
         loop {
-            // The event carries the engine's own time; later ticks bring the time of the clock.
+            // Use the engine's own time for the event. Later ticks set the time of the clock.
             let now = self.check(Engine::now);
             let outcomes = self.submit(vec![Event::Resize { now, budget_bytes }])?;
             match outcomes.into_iter().next() {

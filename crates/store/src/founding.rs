@@ -120,7 +120,7 @@ impl Founding {
         match Self::read_file(&path) {
             Ok(founding) => Ok(Some(founding)),
             Err(FoundingError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            // An unreadable file is an I/O error, because restoring a backup would not help.
+            // Report an unreadable file as an I/O error, because restoring a backup would not help.
             Err(FoundingError::Io(source)) => Err(OpenError::io("read", &path, source)),
             Err(fault) => Err(OpenError::Founding { file: FOUNDING_FILE, reason: fault.to_string() }),
         }

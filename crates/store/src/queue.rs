@@ -28,8 +28,8 @@ pub enum SubmitError {
     Busy,
     /// The store is closed.
     ///
-    /// If it was closed because one of its threads panicked (see [`Status::poisoned`](crate::Status::poisoned)), these
-    /// events may or may not be present when it is opened again.
+    /// If the store was closed because one of its threads panicked (see [`Status::poisoned`](crate::Status::poisoned)),
+    /// the submitted events may or may not be present when it is opened again.
     #[error("the store is closed")]
     Closed,
     /// An event is larger than [`EVENT_BYTES_MAX`].
@@ -52,7 +52,7 @@ pub enum SubmitError {
     Write(#[source] Arc<io::Error>),
     /// A sync failed. The store accepts no more events until it is opened again.
     ///
-    /// These events may or may not be present after that.
+    /// The submitted events may or may not be present when it is opened again.
     #[error("failed to sync the journal; the store accepts no events until it is opened again")]
     Poisoned(#[source] Arc<io::Error>),
 }

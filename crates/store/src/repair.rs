@@ -188,7 +188,8 @@ impl Place {
                 JournalFileReader::assume(BufReader::with_capacity(READ_BYTES, File::open(path)?), header)
             }
         };
-        // The last event of the intact records, and then of any records found after the damage.
+        // Find the last event of the intact records, and after that the last event of any valid records behind the
+        // damage.
         let read = (reader.next() - 1, reader.offset());
         let (last, end) = last_behind(&mut reader)?.unwrap_or(read).max(read);
         place.cut_up_to = Some(last).filter(|&last| last > place.kept_up_to);
@@ -206,7 +207,8 @@ impl Place {
         Ok(())
     }
 
-    /// Returns the last known event after the cut, including later journal files, and whether it is certainly the last.
+    /// Returns the last known event after the cut, in this or a later journal file, and whether it is certainly the
+    /// last one.
     fn known_up_to(&self, directory: &Path, survey: &Survey, later: &[u64]) -> io::Result<(Option<u64>, bool)> {
         let Some(&last) = later.last() else { return Ok((self.cut_up_to, self.is_all)) };
         // A journal file is created only when all earlier events are on disk.
@@ -231,7 +233,7 @@ impl Cut<'_> {
         if offset > 0 && offset < path.metadata()?.len() {
             self.copy_tail(first, offset)?;
         }
-        // The newest file comes first, so that an interruption leaves no gap in the journal.
+        // Move the newest file first, so that an interruption leaves no gap in the journal.
         for &journal_file in later.iter().rev() {
             self.move_away(journal_file)?;
         }

@@ -168,7 +168,7 @@ fn nobody_else_may_read_the_directory_or_its_files() {
     files.iter().for_each(|file| assert_eq!(mode(file), 0o600, "{}", file.display()));
 }
 
-/// A server that was off for months catches up before it accepts claims, in a few writes.
+/// A server that was off for months catches up in a few writes, and only then accepts claims.
 #[test]
 fn a_clearinghouse_catches_up_before_it_takes_claims() {
     let folder = tempdir().unwrap();

@@ -105,7 +105,7 @@ fn a_smaller_budget_is_refused_and_not_in_the_journal() {
     assert_eq!(store.status().sequence, sequence);
 }
 
-/// A server whose realm was founded with more or with less memory than the server has.
+/// A server may have more or less memory than the server that founded its realm.
 #[test]
 fn a_server_of_a_realm_has_books_of_its_own_size() {
     let of_realm = Founding { budget_bytes: LARGER, ..founding() };

@@ -216,7 +216,7 @@ fn the_writer_is_at_most_three_records_ahead_of_what_is_applied() {
     held.wait();
     let before = disk.syncs.load(Ordering::SeqCst);
     let (sender, ahead) = mpsc::channel();
-    // Only one of these submits fits in a record, and four fit in the queue.
+    // Only one of these submissions fits in a record, and four fit in the queue.
     let large = || (0..63).map(|number| NumberEvent { number, padding: EVENT_BYTES_MAX - 8 }).collect();
     store.submit_with(large(), move |_| {
         wait_for(|| disk.syncs.load(Ordering::SeqCst) >= before + 3);
