@@ -189,8 +189,8 @@ impl Engine {
         }
     }
 
-    /// Refuses segments of cluster nodes that would overfill a set. No other rule limits these segments, because their
-    /// sets are merged without a decision by `trust`.
+    /// Refuses segments of cluster nodes that would overfill a set. This limit is necessary, because the sets of
+    /// cluster nodes are merged without a decision by `trust`.
     fn ensure_unsaturated(&self, chain: &Chain, relation: Relation) -> Admission {
         let (keys, planned, most) = match (chain.book, relation) {
             (Book::Listed, Relation::Cluster) => {
