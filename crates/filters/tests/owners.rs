@@ -395,8 +395,8 @@ fn absent_features_cast_the_predicted_false_votes() {
     }
 }
 
-/// rspamd's shingles. There are a million records. Each is found by more than half of its features and never confused
-/// with another record.
+/// A million records with 32 features each, such as rspamd's shingles. Each record is found by more than half of its
+/// features and never confused with another record.
 #[test]
 fn a_million_owners_of_32_features_are_found_in_a_table_without_parts() {
     const OWNERS: u64 = 1_000_000;

@@ -102,8 +102,8 @@ impl OneLineFilter {
         Some(folded)
     }
 
-    /// Grows the filter by `factor` by repeating each line. No answer changes, and the fill and the false-positive rate
-    /// stay the same. Cancels a running snapshot.
+    /// Multiplies the number of lines by `factor`; each line is repeated that many times. No answer changes, and the
+    /// fill and the false-positive rate stay the same. Cancels a running snapshot.
     ///
     /// # Panics
     /// Panics if `factor` is 0, if the number of lines would not fit in 32 bits, or if the memory cannot be allocated.
@@ -239,7 +239,8 @@ fn rate_by_ones(count: usize) -> [f64; HALF + 1] {
     std::array::from_fn(|ones| half_line_rate(ones as u32, count as u32))
 }
 
-/// Returns a table. Entry n is the number of keys with `count` positions each that set n bits of a half on average.
+/// Returns a table. Entry n is the number of keys that set n bits of a half on average, if each key has `count`
+/// positions in it.
 fn keys_by_ones(count: usize) -> [f64; HALF + 1] {
     if count == 0 {
         return [0.0; HALF + 1];

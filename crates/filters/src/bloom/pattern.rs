@@ -4,9 +4,10 @@
 //!
 //! - The leading bits of the fingerprint select the line.
 //! - ⌈k/2⌉ positions lie in the first half of the line and ⌊k/2⌋ in the second. A position is one byte, and a half is
-//!   one AVX2 register. Up to k = 8, one mixed word provides all positions. Up to k = 16, two words do.
+//!   one AVX2 register. If k is at most 8, one mixed word provides all positions. If k is 9 to 16, two words do.
 //! - If a position equals another one in the same half, it is moved by a constant that depends on its index. At k = 6,
-//!   about one key in 10,000 then has a repeated position instead of one in 43, which saves 0.25 % of the bits.
+//!   this reduces the keys with a repeated position from one in 43 to about one in 10,000, and saves 0.25 % of the
+//!   bits.
 //!
 //! Positions anywhere in the line would need 0.1 % fewer bits at a false-positive rate of 1 % and 0.4 % fewer at 0.1 %
 //! (computed in `tests/sizing.rs`), but an insert would need twice as many shifts.
@@ -41,8 +42,9 @@ pub(crate) fn line_of(lead: u64, lines: usize) -> usize {
     reduce(lead, lines as u64) as usize
 }
 
-/// Returns the words whose bytes are the raw positions. Up to k = 8, the low half of the first word is for the first
-/// half of the line, and its high half for the second. Above k = 8, each half of the line has its own word.
+/// Returns the words whose bytes are the raw positions. If k is at most 8, the low half of the first word contains the
+/// positions in the first half of the line, and the high half of that word those in the second half. If k is above 8,
+/// each half of the line has its own word.
 #[inline(always)]
 pub(crate) fn position_words(lead: u64, k: u32) -> (u64, u64) {
     let first = mix(lead, MULTIPLIER_A);

@@ -243,7 +243,8 @@ impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
         histogram
     }
 
-    /// Replaces each cell of `key` by `change(cell, minimum of all its cells)`.
+    /// Replaces the value of each of the key's cells by `change(value, minimum)`, where `minimum` is the lowest of
+    /// these values.
     #[inline]
     fn change(&mut self, key: &H::Key, change: impl Fn(u32, u32) -> u32) {
         if self.hash.hashes() <= HASHES_FEW {

@@ -94,8 +94,8 @@ impl OneLineCounts {
     /// Adds all counts of `other`. Afterwards the count of each key is at least the sum of its counts in the two
     /// filters.
     ///
-    /// If the count of a key exceeds 15 in only one filter, its row-0 cell in the other filter is added, although this
-    /// cell may count another key.
+    /// If the count of a key exceeds 15 in only one filter, the other filter contributes the value of a single cell.
+    /// Other keys may have raised this cell, too.
     ///
     /// # Errors
     /// [`Mismatch`] if the filters have different parameters; nothing is changed in that case.

@@ -2,9 +2,9 @@
 //!
 //! Rows that both sides use are added cell by cell. A record of the result is the sum of two upper bounds, one from
 //! each side. The bound of a side is the key's own record if there is one, else the "any" record of its row-0 cell,
-//! else the row-0 cell itself. A key without a record on either side can exceed 15 in the sum, but cannot be
-//! identified. So each row-0 cell that exceeds 15 gets an "any" record, if a key with this cell may have exceeded 15 in
-//! all its rows.
+//! else the row-0 cell itself. In the sum, a key that has no record on either side may exceed 15, but such keys cannot
+//! be identified. So a row-0 cell that exceeds 15 gets an "any" record, which counts all keys of this cell, if any of
+//! them may have exceeded 15 in all its rows.
 
 use super::rows::{
     ANY_TAGS, CELL_TOP, ENTRIES, INNER_ROWS_USED, LAST_ROW, ROWS, any_of, create, entry, entry_total, extend,
@@ -19,7 +19,7 @@ pub(crate) struct RowMerge<'a> {
     theirs: Side<'a>,
     /// The spill table of the result.
     spill: &'a mut Spill,
-    /// Tags, then records, of the current line; kept to reuse their memory.
+    /// The tags of the current line's records, and then the records. Both are kept to reuse their memory.
     tags: Vec<u16>,
     records: Vec<(u32, u16)>,
 }
@@ -58,9 +58,9 @@ impl<'a> RowMerge<'a> {
         for &tag in &self.tags {
             self.records.push((self.ours.bound(tag).saturating_add(self.theirs.bound(tag)), tag));
         }
-        // The largest records stay in the line, where they are read fastest. This order is also necessary: if a record
-        // does not fit, no smaller record that follows fits either. So a key whose own record was lost is never
-        // counted by a smaller "any" record.
+        // The largest records stay in the line, where they are read fastest. The order also prevents counts that are
+        // too low: once a record does not fit, no smaller one fits either. So if a key's own record is lost, the key is
+        // never counted by a smaller "any" record.
         self.records.sort_unstable_by(|a, b| b.cmp(a));
         *line = sums;
         extend(line);

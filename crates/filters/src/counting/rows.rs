@@ -12,12 +12,12 @@
 //!             "any" tag of a row-0 cell: the four bits of the cell alone; made by merges only
 //! ```
 //!
-//! Each cell alone is an upper bound on the counts of its keys; H1 and H2 preserve this invariant. A row can therefore
-//! be dropped at any time. Row 7 is dropped when the line needs space for entries. If all cells of a key read 15, the
-//! key is *heavy*, and its count is in one *record*: the entry with its tag, else the spilled record, else the "any"
-//! entry of its row-0 cell, else the spilled "any" record. Reads, additions and merges all search in this order, so a
-//! count above 15 is always in the first record found. Two keys of a line with the same tag share a record, so both
-//! counts are too high, and neither is too low.
+//! Each cell alone is an upper bound on the counts of its keys; the paper's H1 and H2 preserve this invariant. A row
+//! can therefore be dropped at any time. Row 7 is dropped when the line needs space for entries. If all cells of a key
+//! read 15, the key is *heavy*, and its count is in one *record*: the entry with its tag, else the spilled record, else
+//! the "any" entry of its row-0 cell, else the spilled "any" record. Reads, additions and merges all search in this
+//! order, so a count above 15 is always in the first record found. Two keys of a line with the same tag share a record,
+//! so both counts are too high, and neither is too low.
 
 use super::spill::Spill;
 use crate::lines::Line;
@@ -50,7 +50,7 @@ const OWN_TAG: u64 = 1 << 11;
 /// Number of "any" tags: one for each cell of row 0.
 pub(super) const ANY_TAGS: u16 = 16;
 
-/// Returns the first bit of the cell of row `row` within its word.
+/// Returns the first bit of a key's cell within the word of row `row`.
 #[inline(always)]
 pub(crate) const fn cell_shift(low: u64, row: usize) -> u32 {
     let shift = (low >> (4 * (LAST_ROW - row))) as u32 & 60;
@@ -197,8 +197,8 @@ fn find(line: &Line, index: u32, spill: &Spill, tag: u16) -> Option<RecordPlace>
     find_exact(line, index, spill, tag).or_else(|| find_exact(line, index, spill, any_of(tag)))
 }
 
-/// Returns, for each entry in the last word of a line, whether the entry is the record of the heavy key with the low
-/// word `low`. `mark` is [`SPILLED`] for counts that have outgrown the line, and 0 for others.
+/// Returns, for each entry in the last word of a line, whether it is the record of a heavy key. `low` is the low word
+/// of the key's fingerprint. `mark` is [`SPILLED`] for counts that have outgrown the line, and 0 for others.
 #[inline(always)]
 fn entry_fits(word: u64, low: u64, mark: u64) -> [bool; ENTRIES as usize] {
     // The last word may contain cells that look like an entry; the control nibble distinguishes them. One comparison
@@ -224,8 +224,8 @@ pub(crate) fn entry_count(word: u64, low: u64) -> u32 {
     ((word & first | word >> ENTRY_BITS & second) & (SPILLED - 1)) as u32
 }
 
-/// Returns the count of an entry, whether it is in the line or spilled. A count that has just outgrown the line is not
-/// spilled yet.
+/// Returns the count of an entry, whether it is in the line or in the spill table. A count that has just outgrown the
+/// line is not in the table yet; it is 2^17.
 pub(super) fn entry_total(entry: Entry, spilled: impl FnOnce(u16) -> u32) -> u32 {
     if entry.count < SPILLED { entry.count as u32 } else { spilled(entry.tag).max(SPILLED as u32) }
 }
@@ -260,8 +260,8 @@ pub(crate) fn heavy_add(line: &mut Line, index: u32, spill: &mut Spill, low: u64
     }
 }
 
-/// Makes entry `i` the record of `tag`. A mark without a spilled record means exactly 2^17. Kernels leave this state
-/// when an insertion raises the count above the largest number that fits in an entry.
+/// Makes entry `i` the record of `tag`. A mark without a spilled record means that the count is exactly 2^17. Kernels
+/// leave this state when an insertion raises the count above the largest number that fits in an entry.
 fn put_entry(line: &mut Line, i: u32, index: u32, spill: &mut Spill, tag: u16, count: u32) {
     if u64::from(count) > SPILLED {
         spill.set(index, tag, count);

@@ -2,8 +2,8 @@
 //!
 //! The Golomb code of v with divisor M consists of ⌊v / M⌋ zeros, a one, and v mod M in ⌊log2 M⌋ bits or one more. For
 //! gaps between independent events, no code with a whole number of bits per gap is shorter on average. If M is a power
-//! of two it is also called a Rice code. For example, if one position in 17 has an event, Rice codes need 2 % more bits
-//! than the entropy, and Golomb codes 0.5 % more.
+//! of two, the code is also called a Rice code. For example, if one position in 17 has an event, Rice codes need 2 %
+//! more bits than the entropy, and Golomb codes 0.5 % more.
 
 use crate::file::FileError;
 
@@ -15,7 +15,8 @@ const SAMPLE: usize = 1024;
 
 /// A Golomb code, identified by a byte.
 ///
-/// Divisors are 1, 2, 3, then four to an octave: (4 + p mod 4) · 2^(p/4 − 1) for byte p.
+/// The divisors are 1, 2 and 3, and then four between each power of two and the next: (4 + p mod 4) · 2^(p/4 − 1) for
+/// byte p.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Code {
     parameter: u8,
@@ -256,7 +257,8 @@ mod tests {
         // Divisor 1: 0 is "1", 2 is "001". Divisor 2: 5 is "001", then "1".
         assert_eq!(written(&[0, 2], 1), [0b1001]);
         assert_eq!(written(&[5], 2), [0b1100]);
-        // Divisor 5: remainders 0, 1, 2 have two bits; 3 is 6 = "110", its last bit last: 11, then 0.
+        // Divisor 5: remainders 0, 1 and 2 have two bits. Remainder 3 is written as 6, "110", with the last bit written
+        // last: first "11", then "0".
         assert_eq!(written(&[2], 5), [0b101]);
         assert_eq!(written(&[3], 5), [0b0111]);
         assert_eq!(written(&[9], 5), [0b11110]);

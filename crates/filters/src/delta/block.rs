@@ -14,11 +14,11 @@ const WHOLE: u8 = 1;
 const ZERO_GAPS: u8 = 2;
 const DIFFERENCES: u8 = 3;
 
-/// Bytes of tag and length before a coded block.
+/// Bytes of the tag and the length that precede a coded block.
 const FRAME_BYTES: usize = 3;
-/// Bytes of parameter and count before zero gaps.
+/// Bytes of the parameter and the count that precede the gaps between zeros.
 const ZERO_GAPS_BYTES: usize = 5;
-/// Bytes of parameters and count before differences.
+/// Bytes of the parameters and the count that precede the differences of cells.
 const DIFFERENCES_BYTES: usize = 6;
 
 /// The parameters of a filter that a block depends on.
@@ -34,7 +34,7 @@ impl BlockShape {
         Self { width: header.cell_bits, is_membership: !header.kind.counts(), cells: header.cells }
     }
 
-    /// Returns the number of words of every block except the last. They contain a whole number of cells.
+    /// Returns the number of words of every block except the last. A block contains a whole number of cells.
     pub(super) const fn block_words(&self) -> usize {
         BLOCK_WORDS_MAX - BLOCK_WORDS_MAX % self.width as usize
     }

@@ -1,8 +1,8 @@
 //! Changes from a base to a target: of bits, cells and spill tables.
 //!
-//! In a membership filter, only zeros change. A gap is the number of unchanged zeros between two changed ones; the code
-//! counts them one word at a time. In a counting filter, each changed cell is coded as its gap from the previous
-//! changed cell, and its difference modulo 2^width.
+//! In a membership filter, only zeros change. A gap is the number of unchanged zeros between two zeros that change; the
+//! code counts the zeros one word at a time. In a counting filter, each changed cell is coded as its gap from the
+//! previous changed cell, and its difference modulo 2^width.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -17,7 +17,7 @@ use crate::file::{FileError, FilterKind, InputWords, SpillEntry, read_entries, r
 /// The changed cells: a gap and a difference for each.
 #[derive(Default)]
 pub(super) struct Changes {
-    /// For each changed cell, the number of unchanged cells since the previous changed one.
+    /// For each changed cell, the number of unchanged cells since the previous changed cell.
     pub(super) gaps: Vec<u32>,
     /// For each changed cell, (target − base) mod 2^width, minus 1.
     pub(super) steps: Vec<u32>,

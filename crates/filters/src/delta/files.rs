@@ -90,8 +90,8 @@ fn write_blocks<W: Write>(
 ///
 /// Neither file may have a history; for files with a history, use [`advance`].
 ///
-/// Keeps only a few blocks in memory. The exception is the fingerprint form for a classical filter, which needs the
-/// whole array. `payload_limit` is the maximum size of this array.
+/// Keeps only a few blocks in memory, unless the delta has the fingerprint form and the filter is classical. In that
+/// case, the whole array is in memory, and `payload_limit` is the maximum size of this array.
 ///
 /// # Errors
 /// [`ApplyError`]; output written so far must be discarded.

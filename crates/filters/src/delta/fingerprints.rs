@@ -15,7 +15,7 @@ use crate::file::{FileError, FilterKind, Header, InputWords};
 use crate::hash::{FingerprintHash, HashFamily, leading_bits};
 use crate::lines::LINE_WORDS;
 
-/// Number of fingerprints that share a code.
+/// Number of fingerprints that are encoded with the same Golomb code.
 const CHUNK: u64 = 4096;
 
 /// Returns the leading bits of `fingerprints` as sorted numbers without duplicates, or `None` if there are too many.

@@ -37,7 +37,7 @@ const FLAG_HISTORY: u8 = 2;
 /// Cell width of the one-line counting layout.
 const ONE_LINE_CELL_BITS: u32 = 4;
 
-/// A spill table has about one record per line at most, plus two for the entries of each line.
+/// A spill table has at most about one record per line, and in addition up to two that belong to the entries of a line.
 const SPILL_ENTRIES_PER_LINE_MAX: u64 = 3;
 const SPILL_ENTRIES_BASE: u64 = 1024;
 

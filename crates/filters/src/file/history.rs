@@ -22,7 +22,7 @@ pub const HISTORY_FRAME_BYTES: usize = 8;
 const OWN: u8 = 1;
 const MERGED: u8 = 2;
 
-/// The site that counted: a random number drawn when its filter was created.
+/// The site that made the counts, identified by a random number drawn when its filter was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin(pub u64);
 
@@ -231,7 +231,7 @@ impl History {
         if reached.len() > ORIGINS_MAX { Err(HistoryError::TooManyOrigins) } else { Ok(Self::Merged(reached)) }
     }
 
-    /// Returns the step from the state of a site's own filter with this history to a later state with the history
+    /// Returns the step of a site's own filter from the state with this history to the later state with the history
     /// `target`.
     pub(crate) fn step_to(&self, checksum: u32, target: &Self, target_checksum: u32) -> Result<Step, HistoryError> {
         let (Self::Own { origin, revision: base }, Self::Own { origin: other, revision: target }) = (self, target)
@@ -274,7 +274,8 @@ impl History {
                         step.ensure_next(found)?;
                         *found = step.reached();
                     }
-                    // At revision 0 the origin has no counts, so a delta that builds on it needs no earlier merge.
+                    // At revision 0 the origin has no counts, so a delta that builds on revision 0 needs no earlier
+                    // merge.
                     None if step.base == 0 => reached.push(step.reached()),
                     None => return Err(HistoryError::UnknownOrigin { origin: step.origin, base: step.base }),
                 }
@@ -388,7 +389,7 @@ impl Step {
         let fields = checked(&bytes, Part::History)?.as_chunks().0;
         let &[origin, base, target] = fields else { return Err(FileError::Truncated) };
         let [origin, base, target] = [origin, base, target].map(u64::from_le_bytes);
-        // A step from a state to itself could be applied repeatedly.
+        // A step that changes the contents but not the revision could be applied repeatedly.
         if target < base || (target == base && target_checksum != base_checksum) {
             return Err(FileError::invalid("the revision", target));
         }

@@ -116,8 +116,8 @@ impl HashFamily for FingerprintHash {
             let position = reduce(word, self.cells);
             word = word.wrapping_add(step);
             // The step changes by an irrational fraction of the array. If all steps were equal, positions would
-            // coincide whenever the step is near a simple fraction of the array. At n = 100 and f = 10^-6, the rate
-            // would be 50 times higher.
+            // coincide whenever the step is near a simple fraction of the array. At n = 100 and f = 10^-6, the
+            // false-positive rate would be 50 times higher.
             step = step.wrapping_add((i + 1).wrapping_mul(MULTIPLIER_C));
             position
         })

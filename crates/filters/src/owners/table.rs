@@ -122,9 +122,9 @@ impl OwnerTable {
 pub type OwnerTableWithoutParts = OwnerTable<WIDE_TAG_BITS>;
 
 impl OwnerTableWithoutParts {
-    /// Creates an empty table of at most `bytes` bytes, but at least two lines, that stores no parts. Without parts it
-    /// can distinguish [`OWNERS_WITHOUT_PARTS_LIVE_MAX`](super::OWNERS_WITHOUT_PARTS_LIVE_MAX) owners. The part of a
-    /// feature is ignored: all votes count for the first part.
+    /// Creates an empty table without parts, of at most `bytes` bytes, but at least two lines. Such a table can
+    /// distinguish [`OWNERS_WITHOUT_PARTS_LIVE_MAX`](super::OWNERS_WITHOUT_PARTS_LIVE_MAX) owners. It ignores the part
+    /// of a feature: all votes count for the first part.
     ///
     /// ```
     /// use bruit_filters::FingerprintKey;
@@ -161,8 +161,8 @@ impl<const BITS: u32> OwnerTable<BITS> {
         Ok(Self { lines, shape, growths: Vec::new(), numbering, sweep_at: 0, kicks: 0, evictions: 0 })
     }
 
-    /// Grows the table by `factor` by repeating each line. No vote changes, because the lines of a feature are among
-    /// the copies of its former lines. Cancels a running snapshot.
+    /// Multiplies the number of lines by `factor`; each line is repeated that many times. No vote changes, because the
+    /// lines of a feature are among the copies of its former lines. Cancels a running snapshot.
     ///
     /// The load of the table stays the same. When an owner expires, all copies of its slots become free; see
     /// [`copies`](Self::copies).
@@ -183,8 +183,8 @@ impl<const BITS: u32> OwnerTable<BITS> {
             self.growths.push((next, factor as u64));
         }
         if self.growths.len() > GROWTHS_MAX {
-            // Joins the two oldest growths. Owners added between them then count as copied by both. So their share of
-            // the table may be overestimated but is never underestimated.
+            // Joins the two oldest growths. Owners added between them then count as if both growths had copied their
+            // slots. So their share of the table may be overestimated but is never underestimated.
             let (_, oldest) = self.growths.remove(0);
             self.growths[0].1 = self.growths[0].1.saturating_mul(oldest);
         }
@@ -219,8 +219,8 @@ impl<const BITS: u32> OwnerTable<BITS> {
     /// if no feature can be stored, the owner has no features.
     pub fn add(&mut self, candidates: &[Feature], wanted: usize) -> Added {
         self.numbering.make_room();
-        // The sweep comes before the number is allocated, because slots that already have its tag belong to a
-        // long-expired owner.
+        // The sweep comes before the number is allocated. Once it is allocated, slots of a long-expired owner with the
+        // same tag would look live.
         self.sweep();
         let owner = self.numbering.hand_out();
         self.extend(owner, candidates, wanted)

@@ -104,11 +104,11 @@ impl CountsRing {
         Ok(Self { lines: cells, lanes: Lanes::new(epoch), records, keys: none, copied: none, key_id })
     }
 
-    /// Grows the ring by `factor` by repeating each line together with its records. No count changes. Cancels a running
-    /// snapshot.
+    /// Multiplies the number of lines by `factor`; each line is repeated that many times, together with its records. No
+    /// count changes. Cancels a running snapshot.
     ///
-    /// The capacity for records grows by the same factor, so that no record is lost. The exception is a ring of fewer
-    /// than 1,280 lines, in which counts above 15 can become too high, but never too low. The fill of the generations
+    /// The capacity for records grows by the same factor, so that no record is lost. This does not hold for a ring of
+    /// fewer than 1,280 lines: its counts above 15 can become too high, but never too low. The fill of the generations
     /// stays the same; see [`copied`](Self::copied).
     ///
     /// # Panics
@@ -221,7 +221,7 @@ impl CountsRing {
         for line in self.lines.changing_range(step.clone()) {
             line.0.iter_mut().for_each(|word| *word &= !nibbles_of(1 << lane));
         }
-        // Expiring zero lines changes nothing: the generation is still live, so its records are kept.
+        // If `lines` is 0, nothing changes: the generation is still live, so its records are kept.
         if !self.lanes.is_live(lane) {
             self.records.expire(lane, step, count);
             (self.keys[lane], self.copied[lane]) = (0, 0);

@@ -1,8 +1,8 @@
 //! A ring of membership filters, which returns the generations that contain a key.
 //!
 //! A line is eight words, and word g is the lane of generation g. A key has two lines, and four bits of a word in each
-//! line. These bits are the same in every generation. (At a false-positive rate of 1 % over all live generations, one
-//! line with eight bits would need 22 bits per key instead of 16.)
+//! line. These bits are the same in every generation. (With all eight bits of a key in one line, a ring would need 22
+//! bits of memory per key instead of 16, at a false-positive rate of 1 % over all live generations.)
 
 use std::io::Read;
 use std::ops::Range;
@@ -84,8 +84,8 @@ impl MembershipRing {
         Ok(Self { lines, lanes, ones: [0; LINE_WORDS], copied: [0; LINE_WORDS], fingerprint_bits, key_id })
     }
 
-    /// Grows the ring by `factor` by repeating each line. No answer changes, because the lines of a key are among the
-    /// copies of its former lines. Cancels a running snapshot.
+    /// Multiplies the number of lines by `factor`; each line is repeated that many times. No answer changes, because
+    /// the lines of a key are among the copies of its former lines. Cancels a running snapshot.
     ///
     /// Existing generations keep their fill and false-positive rate. New keys fill only the capacity that the copies
     /// leave; see [`copied`](Self::copied).
@@ -224,8 +224,8 @@ impl MembershipRing {
         self.merge_lines(other, 0..other.lines.len(), |_| true)
     }
 
-    /// Adds the keys in a range of lines of `other`, in the generations whose epoch fulfils a condition. The keys are
-    /// found once all lines have been merged.
+    /// Merges a range of lines of `other`, in the generations whose epoch satisfies a condition. A check is certain to
+    /// find the keys of `other` only after all lines have been merged.
     ///
     /// # Errors
     /// [`Mismatch`] if the rings differ in parameters or epoch; nothing is changed in that case.

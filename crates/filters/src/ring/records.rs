@@ -10,8 +10,8 @@
 //! word 7      high halves of the counts of records 4 and 5; bits 32..63: number of records, stored in the first words
 //! ```
 //!
-//! A record is in the line that its place hashes to. If that line is full, the record is in the next line of the lane
-//! that is not full.
+//! The cell line and the tag of a record determine the line of the table in which it is stored. If that line is full,
+//! the record is in the next line of the lane that is not full.
 
 use std::ops::Range;
 
@@ -25,8 +25,8 @@ use crate::snapshot::head::within;
 
 /// Maximum number of records in a line.
 pub(super) const LINE_RECORDS: usize = 6;
-/// Maximum number of records in a lane, divided by its lines. One place per line stays free on average, which keeps
-/// searches short.
+/// Maximum number of records in a lane, divided by its lines. On average, space for one of the six records in a line
+/// stays free, which keeps searches short.
 const RECORDS_PER_LINE: usize = 5;
 /// Number of lines of cells per line of records. Records need a tenth of the memory of cells.
 ///
@@ -154,7 +154,8 @@ impl Records {
         own.or_else(|| self.get(lane, line, any_of(tag))).unwrap_or_else(|| self.without_record(lane))
     }
 
-    /// Adds `amount` insertions of a key whose cells read 15, where [`heavy_count`](Self::heavy_count) will find them.
+    /// Adds `amount` insertions of a key whose cells read 15 to the record that [`heavy_count`](Self::heavy_count)
+    /// reads.
     #[inline(never)]
     pub(super) fn add_heavy(&mut self, lane: usize, line: u32, tag: u16, amount: u32) {
         for tag in [tag, any_of(tag)] {
@@ -234,8 +235,8 @@ impl Records {
     }
 }
 
-/// Sorts records by line, with the largest count of each line first. If a record does not fit, no smaller record that
-/// follows fits either. So a key whose own record was lost is never counted by a smaller "any" record.
+/// Sorts records by line, with the largest count of each line first. Once a record does not fit, no smaller one fits
+/// either. So if a key's own record is lost, the key is never counted by a smaller "any" record.
 pub(super) fn sort_for_room(records: &mut [Record]) {
     records.sort_unstable_by(|a, b| (a.0, b.1, a.2).cmp(&(b.0, a.1, b.2)));
 }

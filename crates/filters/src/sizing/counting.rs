@@ -20,7 +20,7 @@ use crate::counting::rows::{LAST_ROW, LEFT_OUT_PAIRS, ROWS};
 /// Number of cells in a row of the one-line counting layout.
 const ROW_CELLS: f64 = 16.0;
 
-/// Maximum threshold computed for the one-line layout. For higher thresholds, the result for this one is returned,
+/// Maximum threshold computed for the one-line layout. For a higher threshold, the rate at this maximum is returned,
 /// which is an upper bound.
 const COUNTING_THRESHOLD_MAX: u32 = 1024;
 

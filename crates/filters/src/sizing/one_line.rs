@@ -107,8 +107,8 @@ struct LoadRates(Vec<f64>);
 
 /// A line counts as full if its rate is within this distance of 1.
 const SATURATED: f64 = 1e-16;
-/// Maximum number of loads in the table. Half a line saturates last with one position per key, at a load of 256 ·
-/// ln(10^16), about 9,400.
+/// Maximum number of loads in the table. Half a line takes longest to saturate if each key has one position. It is then
+/// saturated at a load of 256 · ln(10^16), about 9,400.
 const LOADS_MAX: usize = 1 << 15;
 
 impl LoadRates {
@@ -124,7 +124,7 @@ impl LoadRates {
     }
 }
 
-/// Maximum number of positions in half a line for which rates are computed only once in a process. Every plan of a
+/// Maximum number of positions in half a line for which rates are kept after they were computed once. Every plan of a
 /// filter needs these rates.
 const KNOWN_MAX: usize = ONE_LINE_HASHES_MAX.div_ceil(2) as usize;
 

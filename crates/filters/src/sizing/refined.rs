@@ -3,8 +3,8 @@
 //! Refined cells never exceed intuitive ones, so the intuitive error f_I is an upper bound for every stream. The
 //! refined error f_R depends on the order of arrival and on the distribution of counts.
 //!
-//! **Runs.** If all insertions of each key are consecutive, key number x of n is wrong if the keys before it hit all
-//! its cells. So f_R = ∫₀¹ (1 − e^(−λu))^k du with the load λ = kn/m.
+//! **Runs.** If all insertions of each key are consecutive, the count of key number x of n is too high if the keys
+//! before it hit all its cells. So f_R = ∫₀¹ (1 − e^(−λu))^k du with the load λ = kn/m.
 //!
 //! **Shuffled.** The order of keys by count changes over time. A cell is too high for a key only while another key of
 //! that cell has a higher count. The count of the key becomes wrong as soon as all its cells are too high at the same
@@ -15,7 +15,8 @@
 //! ρ = 1 describes runs, ρ = 0 the intuitive filter. ρ was **fitted** to simulations of this filter (equal, Poisson,
 //! uniform and geometric counts, means 1 to 100) and to the paper's experiments 3, 4, 6, 7 and 8: ρ = c^(−0.82) +
 //! (0.47·v + 1.66·v²)·(k/6)^0.37 for counts of mean c and coefficient of variation v. The largest deviation beyond
-//! sampling error was a factor of 1.3. The rarest cases (fewer than ten wrong keys in all rounds) are inconclusive.
+//! sampling error was a factor of 1.3. The rarest cases (fewer than ten keys with wrong counts in all rounds) are
+//! inconclusive.
 
 use super::bloom::{edge_rate, exponential_form, load};
 
@@ -97,10 +98,10 @@ pub fn intuitive_error(keys: u64, cells: u64, hashes: u32) -> f64 {
 /// |---|---|---|---|
 /// | [`Order::Runs`] | the integral with ρ = 1 | −10 %, +30 % (equal counts: ±5 %) | experiments 1, 2, 5 |
 /// | [`Order::Shuffled`] | fitted ρ | a factor of 1.3 for m/n 8 to 32, k 4 to 8, means 1 to 100, v up to 1; elsewhere 0 to f_I | experiments 3, 4, 6, 7, 8 |
-/// | [`Order::Unknown`] | geometric mean of the band's ends | runs to f_I | all |
+/// | [`Order::Unknown`] | geometric mean of the band's ends | from the rate of `Runs` to f_I | all |
 ///
-/// Wrong keys are weighted by their count, as in the paper. The exception is the estimate for `Unknown`, which is the
-/// plain fraction of keys. If counts are very unequal, the weighted fraction is lower than this estimate.
+/// Keys with wrong counts are weighted by their counts, as in the paper. Only the estimate for `Unknown` is the plain
+/// fraction of keys. If counts are very unequal, the weighted fraction is lower than that estimate.
 ///
 /// ```
 /// use bruit_filters::sizing::{Counts, Order, intuitive_error, refined_error};

@@ -4,9 +4,9 @@
 //! sets four of 64 positions, which may repeat; the positions in the two lines are independent. A check is a false
 //! positive of generation g if all its positions are set in word g of both lines.
 //!
-//! A word thus contains Poisson(2n/L) half-keys of four random positions each. Generations are independent, except that
-//! a key whose own positions repeat is more often a false positive in all generations. The formulas take this into
-//! account.
+//! A *half-key* is the four random positions of a key in one of its lines. A word thus contains Poisson(2n/L)
+//! half-keys. Generations are independent, except that a key whose own positions repeat is more often a false positive
+//! in all generations. The formulas take this into account.
 
 use super::error::{SizingError, ensure_keys, ensure_rate};
 use super::one_line::{LINE_BITS, fewest};

@@ -131,7 +131,8 @@ impl<const K: u32> Pattern<K> {
         displacements
     }
 
-    /// Returns a one in the first `counts[0]` lanes, and in the first `counts[1]` lanes after the first `width`.
+    /// Returns a register with a one in the first `counts[0]` lanes, and in the `counts[1]` lanes that begin at lane
+    /// `width`.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn lanes(counts: [usize; 2], width: usize) -> __m256i {

@@ -40,7 +40,7 @@ fn words_with(line: Halves, mask: u64) -> Halves {
     (with(line.0), with(line.1))
 }
 
-/// Returns one bit for each word.
+/// Returns the top bit of each word, as one bit per word.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn lanes(words: __m256i) -> u8 {
