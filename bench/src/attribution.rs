@@ -1,5 +1,5 @@
-//! Benchmarks of payload attribution: the tables of false positives in the survey of Bloom filters that `docs/survey`
-//! describes, a worm among a million packets, and the speed of recording.
+//! Benchmarks of payload attribution: false positives, compared with the tables of the survey of Bloom filters that
+//! `docs/survey` describes; attributions of a worm among a million packets; and the speed of recording.
 
 mod study;
 mod worm;

@@ -22,7 +22,7 @@ use crate::timing::compare;
 const LINE_BYTES: u64 = 64;
 const BATCH: usize = 1024;
 
-/// Number of flows in the traffic. Their packets follow Zipf's law with exponent 1.
+/// Number of flows in the traffic. The number of packets per flow follows Zipf's law with exponent 1.
 const FLOWS: u32 = 100_000;
 const PACKETS: u64 = 10_000_000;
 /// Memory sizes in bytes.

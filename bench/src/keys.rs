@@ -10,7 +10,7 @@ pub(crate) fn mixed(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Returns key number `i`, as a narrow key as in new realms.
+/// Returns the narrow fingerprint of key number `i`. New realms use narrow fingerprints, too.
 pub(crate) fn key(i: u64) -> Fingerprint {
     Fingerprint::narrow(mixed(i))
 }

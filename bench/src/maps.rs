@@ -134,7 +134,7 @@ fn per_key(bits: u64) -> f64 {
     bits as f64 / KEYS as f64
 }
 
-/// Compares a static table of owners with the live table when it is full.
+/// Compares a static table of owners with a full live table.
 fn owners(report: &mut Report) -> io::Result<()> {
     let mut table = OwnerTable::with_bytes(OWNER_TABLE_BYTES).unwrap();
     let features = keys(0, table.capacity() as usize);
@@ -166,7 +166,7 @@ fn look_ups(report: &mut Report, keys: usize, bits: MapBits, target: Target) -> 
     let buffer = Buffer::new((map.total_bits() as usize / 8).next_multiple_of(64));
     let (mut found, mut values) = (vec![false; OPERATIONS], vec![None; OPERATIONS]);
     let name = format!(
-        "batched lookups ({} value and {} check bits, {keys} keys) / random line reads in as many bytes",
+        "batched lookups ({} value and {} check bits, {keys} keys) / random line reads in an array of the map's size",
         bits.value(),
         bits.check()
     );

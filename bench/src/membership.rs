@@ -106,8 +106,8 @@ fn peer<F>(
     report.add(figure(&format!("peer: {name} inserts / line read-modify-writes"), inserts, Target::None))
 }
 
-/// Measures single checks of our filter relative to published crates. All filters get the same 64-bit hashes. Half of
-/// the hashes are stored.
+/// Measures single checks of our filter relative to published crates. All filters check the same 64-bit hashes, half of
+/// which they contain.
 pub(crate) fn single_checks(report: &mut Report) -> io::Result<()> {
     single_checks_in(report, FILTER_BYTES, "192 MiB")?;
     single_checks_in(report, 256 << 10, "256 KiB")

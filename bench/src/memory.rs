@@ -9,7 +9,7 @@ use memmap2::MmapMut;
 
 const IN_FLIGHT: usize = 64;
 
-/// Cache level into which a line is prefetched, as in the x86-64 hints T0 and T1.
+/// The x86-64 hints for prefetching into the first-level cache (T0) and into the second-level cache (T1).
 const FIRST_LEVEL: i32 = 3;
 const SECOND_LEVEL: i32 = 2;
 

@@ -26,9 +26,9 @@ const ROUNDS: usize = 5;
 const MESSAGES_MIN: usize = 3_000;
 /// Number of SMTP sessions at the same time while the speed is measured.
 const SESSIONS: usize = 8;
-/// Number of sessions whose memory is measured, less than the milter's default limit.
+/// Number of sessions whose memory is measured. It is below the milter's default limit of sessions.
 const IDLE_SESSIONS: usize = 400;
-/// Number of processors for the speed.
+/// Number of processors on which the speed is measured.
 const PROCESSORS: usize = 2;
 /// Size of the pieces of a body, as in Postfix.
 const PIECE_BYTES: usize = 65_535;

@@ -1,4 +1,4 @@
-//! Measurements of a clearinghouse's cost of durability and recovery time.
+//! Measures what durability costs a clearinghouse, and how long a clearinghouse takes to recover.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -1,9 +1,9 @@
 //! The survey's two tables of block-based and hierarchical filters, with our measurements.
 //!
 //! The study records payloads of 32 blocks in a classical filter. The survey does not state the size of its filters, or
-//! at how many places in a payload it looks for an excerpt. For one block and a basic rate f, its rates are those of 32
-//! or 33 places: 1 − (1 − f)^32. So this study looks up an excerpt of x blocks at one alignment and at all offsets of a
-//! payload.
+//! at how many places in a payload it looks for an excerpt. If the basic rate (the false-positive rate of a single
+//! digest) is f, the survey's rates for one block are those of 32 or 33 places: 1 − (1 − f)^32. So this study looks up
+//! an excerpt of x blocks at one alignment and at all offsets of a payload.
 
 use std::io;
 
@@ -23,7 +23,7 @@ const PAYLOADS: u64 = 1000;
 const BLOCK_BYTES: usize = 8;
 /// Number of levels. On these levels, a payload has 32, 16, 8, 4, 2 and 1 blocks.
 const LEVELS: u32 = 6;
-/// Number of excerpts behind each figure.
+/// Number of excerpts from which each figure is computed.
 const EXCERPTS: u64 = 100_000;
 
 /// The rows of the survey's table: bits per digest, number of hash functions, basic rate, and effective rates for 1 to
@@ -128,7 +128,7 @@ fn recombined_excerpt(number: u64, blocks: usize) -> Vec<u8> {
 /// Returns the share of excerpts for which the filter finds all blocks.
 fn found(filter: &Filter, blocks: usize, excerpt: impl Fn(u64, usize) -> Vec<u8>) -> f64 {
     let is_found = |number: &u64| {
-        // At other alignments, the excerpt has one block less, so they cannot match `blocks` consecutive blocks.
+        // At other alignments, the excerpt has one block less, so it cannot match `blocks` consecutive blocks.
         let runs = filter.search(&excerpt(*number, blocks), Label::Offset, blocks);
         !runs.expect("the excerpt has enough blocks").is_empty()
     };

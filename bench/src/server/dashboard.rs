@@ -15,13 +15,14 @@ use super::subject::Subject;
 use crate::report::{Figure, Report, Target};
 use crate::timing::median;
 
-/// Number of open dashboards beside the checks.
+/// Number of dashboards that are open while checks are sent.
 const VIEWERS: usize = 50;
 /// Number of open dashboards whose memory is measured. The server allows 128.
 const MANY: usize = 120;
 /// Number of open dashboards of one session. The server allows 8.
 const PER_SESSION: usize = 8;
-/// Number of rounds with dashboards, and of rounds without, which alternate. The result is their median.
+/// Number of rounds with open dashboards. They alternate with the same number of rounds without dashboards. Each result
+/// is a median.
 const ROUNDS: usize = 7;
 /// Number of batches in a round. A round must last for several seconds, because dashboards are updated every second.
 const BATCHES: usize = 14;

@@ -85,7 +85,7 @@ impl Datagrams {
         Ok(received)
     }
 
-    /// Sends up to [`BATCH`] `packets` to `to`, or to the connected address.
+    /// Sends up to [`BATCH`] `packets`, each to its address in `to`, or to the connected address if it has none.
     pub(crate) fn send<'a>(
         &mut self,
         mut packets: impl ExactSizeIterator<Item = &'a [u8]>,

@@ -20,8 +20,8 @@ const DIGESTS: u64 = 100;
 const AT_ONCE: u64 = 20_000;
 const MIB: f64 = (1 << 20) as f64;
 
-/// The signatures that a server knows. There is a limit for each kind, and the server knows the signatures with numbers
-/// below it.
+/// The signatures that a server knows. Each field is for one kind: the server knows the signatures of this kind with
+/// numbers below the field's value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known {
     pub(crate) pyzor: u64,

@@ -21,7 +21,7 @@ const ROUNDS: usize = 3;
 const WINDOW: usize = 64;
 /// Number of requests in flight, for reports of many digests.
 const REPORTS_UNDER_WAY: usize = 8;
-/// Number of digests stored in pyzord. The second constant is the number of digests per report.
+/// Number of digests stored in pyzord, and number of digests per report.
 const PYZOR_KNOWN: u64 = 200_000;
 const DIGESTS: u64 = 100;
 /// Number of texts stored in rspamd.

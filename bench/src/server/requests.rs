@@ -40,7 +40,7 @@ const ABSENT_FROM: u64 = 1 << 40;
 /// The signatures of a series of requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SignatureRange {
-    /// In turn, a signature below this number and one that was never reported.
+    /// Alternately, a signature below this number and one that was never reported.
     HalfBelow(u64),
     /// Consecutive signatures, starting with this number.
     From(u64),
