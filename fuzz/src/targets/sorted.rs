@@ -1,5 +1,4 @@
-//! Bytes are rejected, unless they are the only valid encoding of a set. Encoding and decoding a set does not change
-//! it.
+//! Bytes are accepted only if they are the one valid encoding of a set. Encoding and decoding a set does not change it.
 
 use bruit_filters::sorted::{decode_sorted, encode_sorted};
 
