@@ -17,7 +17,7 @@ Each router records a digest of every packet in pages. A page is a Bloom filter 
 packet can then find the routers that saw it: the search starts at the router next to the victim and follows the \
 links. Mail servers record messages in the same way, with pages of an hour; a search for a message queries all \
 servers. Content is not recorded: pages can only be tested for packets that you already have. Each page contains its \
-key.
+key, so anyone who has the page can test it.
 
 A topology file lists the links between routers and the location of their pages:
   [[router]]                      or [[server]], for mail

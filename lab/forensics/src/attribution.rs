@@ -9,10 +9,10 @@
 //! | payload digests, of single blocks | content ‖ offset ‖ pair of every block | Did this pair carry the excerpt? |
 //! | list of pairs | source, destination, first and last time | Which pairs can be queried? |
 //!
-//! There are payload digests of single blocks only, none of doubled blocks, which leaves twice as many bits for each
-//! digest. So only the offset digests show that the blocks of an excerpt were adjacent in some payload. A pair that
-//! carried all the blocks in different payloads is therefore also named, not only a pair that carried them together.
-//! The computed rates do not include such errors.
+//! The payload digests cover only single blocks, not the doubled blocks of the hierarchy
+//! ([`bruit_structures::blocks`]); this leaves twice as many bits for each digest. So only the offset digests show that
+//! the blocks of an excerpt were adjacent in some payload. A pair is therefore also named if it carried all the blocks,
+//! but in different payloads. The computed rates do not include such errors.
 //!
 //! The maximum size of a page follows from the disk limit per hour. When a page is written, it is folded to the size
 //! that its contents need. If there is more traffic than planned, all of it is still recorded, but the false-positive

@@ -1,8 +1,8 @@
 //! A directory of pages: one file per span of time, within a disk limit.
 //!
 //! A page is stored completely or not at all, and the pages together never exceed the limit. When a new page needs
-//! space, the pages that were written first are removed, and [`Written`] lists them. Age is the order of writing, not
-//! the span, because a span may come from untrusted input. While a page is being written, there is one extra file: old
+//! space, the pages that were written first are removed, and [`Written`] lists them. The order of writing decides, not
+//! the spans, because a span may come from untrusted input. While a page is being written, there is one extra file: old
 //! pages are removed only after the new page is synced. This module does not interpret the content of a page. A
 //! directory contains one kind of page, and opening it as another kind fails.
 //!

@@ -5,8 +5,9 @@
 //! who has a packet can find out which routers saw it, starting at the router next to the victim. Content is not
 //! stored, so one can only search for a packet that one has.
 //!
-//! 1. [`Invariant`] is the part of a packet or message that stays the same from hop to hop. For a packet, these are
-//!    some header fields and the first 8 bytes after the header; for a message, the parts that relays do not change.
+//! 1. [`Invariant`] is the part of a packet or message that stays the same from hop to hop. For a packet, it consists
+//!    of some header fields and the first 8 bytes after the header; for a message, of the parts that relays do not
+//!    change.
 //! 2. [`Recorder`] runs at a router. It collects fingerprints of invariants, and writes them to a page when a span of
 //!    time ends or the page is full. Each page has its own key, derived from the recorder's secret, so false positives
 //!    at different routers and times are independent. The page includes its key, so it can be queried on its own.

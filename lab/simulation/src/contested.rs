@@ -4,12 +4,13 @@
 //! each extension. The tests below compare them insertion by insertion. This module works with positions only, not with
 //! keys or hash functions.
 //!
-//! The idea is as follows. Call a key *safe* if at least one of its cells is *private*, that is, hit by no other key,
-//! and *exposed* if all its cells are shared. The private cell of a safe key counts only this key, so the minimum of
-//! the key's cells is always its true count, and the count is never wrong. In the refined extension, the t-th insertion
-//! of a safe key raises each of its cells to t, or leaves the cell unchanged if it is higher. So only the cells of
-//! exposed keys, called *contested*, have to be simulated. In the paper's smallest filters, one key in forty is exposed
-//! and less than a third of the keys hit a contested cell. In larger filters, almost no key does.
+//! The idea is as follows. A cell is *private* if only one key hits it. A key is *safe* if at least one of its cells is
+//! private, and *exposed* if it shares all its cells with other keys. The private cell of a safe key counts only this
+//! key, so the minimum of the key's cells is always its true count, and the count is never wrong. In the refined
+//! extension, the t-th insertion of a safe key raises each of its cells to t, or leaves the cell unchanged if it is
+//! higher. So only the cells of exposed keys, called *contested*, have to be simulated. In the paper's smallest
+//! filters, one key in forty is exposed and less than a third of the keys hit a contested cell. In larger filters,
+//! almost no key does.
 
 use bruit_filters::hash::HashFamily as _;
 
@@ -30,7 +31,7 @@ const SHARED: Cell = 1 << 30;
 /// The state of a contested cell is this value plus its number.
 const CONTESTED: Cell = 1 << 31;
 
-/// Marks a key without a slot, because it hits no contested cell.
+/// Marks a key that has no slot, because it hits no contested cell.
 const NO_SLOT: u32 = u32::MAX;
 
 /// The contested cells of an intuitive and a refined filter, and the keys that hit these cells.

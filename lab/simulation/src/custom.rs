@@ -52,8 +52,8 @@ pub struct SystemResult {
     /// Number of servers that shared the insertions before their filters were merged; 1 if one filter received all
     /// insertions.
     pub servers: u32,
-    /// The paper's rate: insertions of keys with a wrong count, divided by all insertions. If a cell is at its maximum,
-    /// the count is correct for any true count that is equal or larger.
+    /// The paper's rate: insertions of keys with a wrong count, divided by all insertions. A count at the maximum of a
+    /// cell is correct if the true count is equal or higher.
     pub rate: Moments,
     /// Keys with a wrong count, divided by the keys that were inserted.
     pub distinct_rate: Moments,

@@ -2,18 +2,18 @@
 //!
 //! Hashing maps a key to k cells and a mask: its [`Neighbourhood`]. The value of a key is the mask XOR its k cells.
 //! Each key gets one of its cells as its *own* cell, which is adjusted to set the value of the key. The keys need an
-//! order in which no later key's own cell is among the k cells of an earlier key. The order is found backwards. A
-//! *singleton*, which is a cell that only one key has, becomes this key's own cell. The key takes the last free place
-//! in the order and is removed, which creates new singletons, and so on. With three hash functions and a table of 1.23
-//! cells per key, this almost always succeeds; otherwise the next seed is tried.
+//! order in which no later key's own cell is among the k cells of an earlier key. The order is built from its end: a
+//! cell that only one of the remaining keys has (a *singleton*) becomes that key's own cell. The key takes the last
+//! free place in the order and is removed, which creates new singletons, and so on. With three hash functions and a
+//! table of 1.23 cells per key, this almost always succeeds; otherwise the next seed is tried.
 //!
 //! - [`BloomierFilter`] is immutable: its cells contain the values.
 //! - In [`MutableBloomierFilter`], the cells state *which* of the k cells is the key's own. A second table contains the
 //!   value, at the index of that cell. Values can be changed, but not the set of keys.
 //!
-//! Both filters store check bits above the value, which must be zero. For a key that is not in the set, each check bit
-//! is zero with probability 1/2. The mask is needed for this: without it, the check bits of a key whose cells are all
-//! empty would always be zero.
+//! Both filters store check bits, which must be zero, above the value or the index in a cell. For a key that is not in
+//! the set, each check bit is zero with probability 1/2. The mask is needed for this: without it, the check bits of a
+//! key whose cells are all empty would always be zero.
 
 mod immutable;
 mod mutable;

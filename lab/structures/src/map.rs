@@ -1,8 +1,8 @@
 //! Shared parts of this crate's maps: the bits of an answer, the keys and values to build from, and the files.
 //!
 //! A map returns the value of each key of a fixed set. It is hardly larger than the values themselves, because it does
-//! not store the keys. For any other key it usually returns nothing; once in 2^`check bits`, it returns a value, which
-//! is a false positive. There are three kinds of maps:
+//! not store the keys. For other keys it usually returns nothing. For one such key in 2^`check bits`, it returns a
+//! value, which is a false positive. There are three kinds of maps:
 //!
 //! | map | bits per key | use |
 //! |---|---|---|

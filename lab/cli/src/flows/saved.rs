@@ -10,7 +10,7 @@ use super::{FlowsArgs, MEMORY_BYTES_MAX};
 use bruit_console::failure::{Failure, bad_input};
 use bruit_console::files::ensure_memory;
 
-/// Maximum size of a file, not counting its filters: names and headers.
+/// Maximum number of bytes in a file besides its filters, for names and headers.
 const EXTRA_BYTES_MAX: u64 = 8 << 20;
 
 /// Separates the files with saved counters from the other files.

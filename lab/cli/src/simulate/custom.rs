@@ -79,7 +79,7 @@ pub(super) struct SimulateCustomArgs {
     #[arg(long, value_enum, default_value_t = LayoutName::Classical)]
     layout: LayoutName,
 
-    /// Also print how often the count of a key reaches T although the key was inserted less often
+    /// Also print how often the count of a key reaches T although the key was inserted fewer than T times
     #[arg(long, value_name = "T", value_parser = parse_threshold, allow_negative_numbers = true)]
     threshold: Option<u32>,
 

@@ -15,8 +15,8 @@ use crate::pages::Span;
 pub const BLOCKS_MIN: usize = 2;
 
 /// Returns the length of the shortest excerpt that has [`BLOCKS_MIN`] whole blocks at every alignment. In the worst
-/// case, all but one byte of another block come before the first whole block. A shorter excerpt may have been carried
-/// at an alignment with fewer whole blocks. It is then not found.
+/// case, all but one byte of another block come before the first whole block. If a shorter excerpt was carried at an
+/// alignment with fewer whole blocks, it is not found.
 #[must_use]
 pub const fn bytes_to_tell(shape: BlockShape) -> usize {
     (BLOCKS_MIN + 1) * shape.block_bytes() as usize - 1
@@ -25,8 +25,8 @@ pub const fn bytes_to_tell(shape: BlockShape) -> usize {
 /// Maximum expected number of false matches per query, over all queried pages.
 pub const BY_CHANCE_MAX: f64 = 0.01;
 
-/// Maximum number of payload digests to look up in one page; this many take a few seconds. Repetitive content matches
-/// in thousands of places, and every place has to be checked for every pair.
+/// Maximum number of payload digests to look up in one page. Looking up this many takes a few seconds. Repetitive
+/// content matches in thousands of places, and every place has to be checked for every pair.
 pub const DIGESTS_ASKED_MAX: u64 = 1 << 28;
 
 /// A query for an excerpt.
@@ -98,9 +98,9 @@ pub struct Part {
     /// True if the part contains every whole block that the excerpt has at this alignment.
     pub is_whole: bool,
     /// Offset of the first of these bytes in the payload. A long part of a mail is recorded in pieces of 64 KiB; the
-    /// offset is then the one in the piece.
+    /// offset is then relative to the piece.
     pub offset_bytes: usize,
-    /// Number of such matches that chance alone would produce on average, if the excerpt had not been recorded at all.
+    /// Number of such matches to expect by chance, if the excerpt was not recorded at all.
     pub expected_by_chance: f64,
 }
 
@@ -129,8 +129,8 @@ impl Part {
 pub struct Attribution {
     /// The pair, and the first and last time at which the page recorded a payload of the pair.
     pub listed: ListedPair,
-    /// The part that the pair carried. Its `expected_by_chance` is the number of *pairs* in this page that chance alone
-    /// would make match.
+    /// The part that the pair carried. Its `expected_by_chance` is the number of *pairs* in this page that are expected
+    /// to match by chance.
     pub part: Part,
 }
 

@@ -20,7 +20,8 @@ const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 
-/// Byte-order mark of a section, which follows its type and length, as written in either byte order.
+/// Byte-order mark of a section, as stored in either byte order. It follows the type and the length of the section's
+/// first block.
 const BYTE_ORDER_BIG: [u8; 4] = [0x1a, 0x2b, 0x3c, 0x4d];
 const BYTE_ORDER_LITTLE: [u8; 4] = [0x4d, 0x3c, 0x2b, 0x1a];
 /// Minimum length of a block: its type, its length, and its length again at the end.

@@ -41,8 +41,8 @@ impl Chance {
         (0..offsets).map(|offset| self.rate.powf(self.shape.digests_at(offset, blocks) as f64)).sum()
     }
 
-    /// Returns the probability of at least one event, if the events are rare and nearly independent and their
-    /// `expected` number is given.
+    /// Returns the probability of at least one event if `expected` events are expected. The events must be rare and
+    /// nearly independent.
     #[must_use]
     pub fn of_any(expected: f64) -> f64 {
         -(-expected).exp_m1()

@@ -57,8 +57,8 @@ impl<'f, F: MembershipFilter<Key = Fingerprint>> Estimator<'f, F> {
 
     /// Returns the resolution with the lowest relative incremental inaccuracy, and its hits.
     ///
-    /// The paper compares all resolutions. If a rare key has two false hits in a coarse filter, that method prefers the
-    /// coarse filter and estimates thousands, although a finer filter is accurate. So here, a coarser filter is
+    /// The paper compares all resolutions. If a rare key has two false hits in a coarse filter, the paper's method
+    /// prefers that filter and estimates thousands, although a finer filter is accurate. So here, a coarser filter is
     /// considered only if the finer filter has more hits than its optimum.
     fn most_relevant(&self, key: &Fingerprint) -> (usize, u32) {
         let mut best = (0, 0, f64::INFINITY);

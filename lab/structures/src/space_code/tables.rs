@@ -1,7 +1,7 @@
 //! The distribution of hits after a number of packets, from which the number of packets is estimated for given hits.
 //!
 //! The number j of groups that are truly hit is a Markov chain: a packet hits one more group with probability p (l − j)
-//! / l. Each group that is not hit is a false positive with a probability that is the filter's rate. Both distributions
+//! / l. Each of the other groups is a false positive with a probability equal to the filter's rate. Both distributions
 //! are computed exactly. For p = 1, each step is one packet. For smaller p, each step is the number of packets that
 //! cause a quarter of an insertion on average.
 
@@ -10,8 +10,8 @@ use super::formulas::{coupon_collector, expected_insertions};
 /// The probability that the true number of arrivals lies between an estimate's `low` and `high`.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// The tables extend to l (ln l + `TAIL`) insertions. After that many insertions, some group is still not hit with
-/// probability e^-6, which is less than the probability beyond either end of an interval.
+/// The tables extend to l (ln l + `TAIL`) insertions. After that many insertions, the probability that some group is
+/// still not hit is e^-6. This is less than the probability beyond either end of an interval.
 const TAIL: f64 = 6.0;
 
 /// The estimates for a number of hits.
