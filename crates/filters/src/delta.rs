@@ -4,7 +4,7 @@
 //! panic, an endless loop, or the use of more memory than the filter already has. A delta never contains a key.
 //! `docs/design/filter-files.md` specifies the bytes.
 //!
-//! There are three encodings, and the encoder uses the smallest:
+//! The changes are encoded in one of three ways, whichever is shortest:
 //!
 //! - **Gaps.** In a membership filter, only zeros of the base can change. The encoder counts the unchanged zeros
 //!   between two changed zeros and writes these gaps as Golomb codes. The result is within 1 % of the entropy of the
@@ -16,12 +16,12 @@
 //! - **Whole.** If too much has changed, the encoder writes the target itself.
 //!
 //! Deltas of files with a [history](crate::file::History) are steps of one origin: they contain the origin and the
-//! revision that they build on, and [`advance`] applies each exactly once. Such deltas of classical counts use a fourth
-//! encoding, **growth**: the increase of each cell, which can be added to the origin's filter or to any merged filter
-//! that includes the base.
+//! revision that they build on, and [`advance`] applies each exactly once. For classical counts, such deltas use a
+//! fourth encoding, **growth**: the increase of each cell. It can be added to the origin's filter or to any merged
+//! filter that includes the base.
 //!
-//! The encoder chooses between gaps and whole for each block of 32 KiB, so comparing two files, or applying a delta to
-//! a file, needs memory for only a few blocks.
+//! The encoder chooses between gaps and whole separately for each block of 32 KiB. Comparing two files, or applying a
+//! delta to a file, therefore needs memory for only a few blocks.
 //!
 //! ```
 //! use bruit_filters::bloom::{MembershipFilter, OneLineFilter};

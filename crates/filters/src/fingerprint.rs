@@ -6,8 +6,8 @@
 //!
 //! A key is *wide* or *narrow*. A wide fingerprint is 128 bits of the hash. A narrow one keeps only the leading 64 bits
 //! and derives the rest from them without a key, so that 8 bytes are enough to send or store a fingerprint. The cost is
-//! a higher probability of collisions: with n keys, the probability that two of them have the same fingerprint is n² /
-//! 2^65, which is 2.7 · 10^-6 for ten million keys.
+//! a higher probability of collisions. With n keys, the probability that any two have the same fingerprint is n² /
+//! 2^65. For ten million keys, this is 2.7 · 10^-6.
 
 use std::fmt;
 

@@ -9,7 +9,7 @@
 //! Each feature is stored with the quarter of the owner's text in which it occurs ([`Part`]), and votes are counted per
 //! quarter. The position of a feature in the message does not matter. The counts per quarter separate two cases. A
 //! replica altered word by word keeps some features of all four quarters. Two issues of a newsletter have all features
-//! of some quarters in common, and none of the others.
+//! of some quarters in common, and no features of the other quarters.
 //!
 //! The table stores neither text nor fingerprints, only 30 bits per feature: 20 for the owner's number, 8 for the
 //! feature and 2 for the part. Features that were never stored therefore cast false votes for random owners and parts.

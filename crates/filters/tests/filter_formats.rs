@@ -1,7 +1,7 @@
 //! Tests that filter files and deltas of released versions stay readable, and that equal contents have equal bytes.
 //!
 //! `testdata/formats/filter-v1` contains a file of each kind and deltas without a history. `filter-v2` contains files
-//! and deltas with a history. When the format changes, add samples of the new version and keep these.
+//! and deltas with a history. When the format changes, add samples of the new version and keep the old ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};

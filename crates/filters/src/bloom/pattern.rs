@@ -9,8 +9,8 @@
 //!   this reduces the keys with a repeated position from one in 43 to about one in 10,000, and saves 0.25 % of the
 //!   bits.
 //!
-//! Positions anywhere in the line would need 0.1 % fewer bits at a false-positive rate of 1 % and 0.4 % fewer at 0.1 %
-//! (computed in `tests/sizing.rs`), but an insert would need twice as many shifts.
+//! If positions could be anywhere in the line, a filter would need 0.1 % fewer bits at a false-positive rate of 1 %,
+//! and 0.4 % fewer at a rate of 0.1 % (computed in `tests/sizing.rs`). But an insert would need twice as many shifts.
 
 use crate::Fingerprint;
 use crate::hash::{MULTIPLIER_A, MULTIPLIER_B, leading_bits, mix, reduce};

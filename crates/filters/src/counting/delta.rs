@@ -33,8 +33,8 @@ impl<H: HashFamily + Clone, C: Cells> CountingFilter<H, C> {
     /// To exchange counts, each server keeps a filter of **its own** insertions. It sends this filter first, and then
     /// its deltas. Receivers add everything to a merged filter. Do not compute deltas of a merged filter into which
     /// several servers insert. With the refined extension, a server raises only the lowest cells of a key. If several
-    /// servers raise the same low cells, the sum of their deltas raises these cells but not the others, and the merged
-    /// filter counts too low.
+    /// servers raise the same low cells, the sum of their deltas raises these cells but not the key's other cells, and
+    /// the merged filter counts too low.
     ///
     /// ```
     /// use bruit_filters::counting::{CountingFilter, Extension};

@@ -363,7 +363,7 @@ impl<'a, const N: usize> FieldReader<'a, N> {
         *field
     }
 
-    /// Returns an error if the last four bytes are not the checksum of the others.
+    /// Returns an error if the last four bytes are not the checksum of the bytes before them.
     pub fn verify(&self) -> Result<(), FileError> {
         let (fields, stored) = self.bytes.split_last_chunk().expect("a header is longer than its checksum");
         if crc32(fields) == u32::from_le_bytes(*stored) {

@@ -1,8 +1,9 @@
 //! Positions from fingerprints: the production family.
 //!
 //! A filter uses only the leading `fingerprint_bits` of a fingerprint. So a delta can contain those bits instead of
-//! positions, in a third of the space: see [`crate::delta`]. For n keys and a false-positive rate f, log2(n / f) + 10
-//! bits are enough: truncation then adds less than f / 1024 to the rate. [`crate::sizing`] computes the number of bits.
+//! positions, and then needs a third of the space: see [`crate::delta`]. For n keys and a false-positive rate f, log2(n
+//! / f) + 10 bits are enough: truncation then adds less than f / 1024 to the rate. [`crate::sizing`] computes the
+//! number of bits.
 
 use super::HashFamily;
 use crate::mismatch::ensure_equal;

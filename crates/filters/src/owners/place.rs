@@ -23,7 +23,8 @@ impl TableShape {
         Self { base: lines, factor: 1 }
     }
 
-    /// Returns the other line of a slot in `line`. Applying it twice returns `line`.
+    /// Returns the second of the two lines that can hold a slot, if the first is `line`. Applying the function twice
+    /// returns `line`.
     #[inline(always)]
     pub(super) fn other_line(&self, line: usize, check: u8) -> usize {
         let (inner, which) = (line / self.factor, line % self.factor);
@@ -55,8 +56,8 @@ impl FeaturePlace {
     }
 }
 
-/// Returns the other line of a slot in `line` of a table that never grew, computed from the slot alone. Applying it
-/// twice returns `line`.
+/// Returns the second of the two lines that can hold a slot, if the first is `line`, in a table that never grew. The
+/// result is computed from the slot alone. Applying the function twice returns `line`.
 ///
 /// The sum of the two lines, modulo the even number of lines, is an odd number that depends on the check. So the two
 /// lines differ.

@@ -44,14 +44,14 @@ fn assert_slots_are_their_owners(table: &OwnerTable, features: impl Fn(Owner) ->
     live
 }
 
-/// The hardest case for the sweep: each new owner sweeps only one line, which is just enough to sweep the table in one
-/// round of tags, and no other writes erase slots.
+/// The hardest case for the sweep. Each new owner sweeps only one line, which is just enough to sweep the whole table
+/// in one round of tags. No other writes erase slots.
 #[test]
 fn a_tag_that_returns_finds_no_slot_of_its_former_owner() {
     const LINES: usize = sweep_owners(TAG_BITS) as usize;
     const OWNERS: u64 = 8000;
     let mut table = OwnerTable::with_bytes(LINES * LINE_BYTES).unwrap();
-    // The first owners have features and all others have none, for two rounds of tags.
+    // Owners are added for two rounds of tags. Only the first of them have features.
     let features = |owner: Owner| if owner.number() <= OWNERS { features_of(owner.number()) } else { Vec::new() };
     let mut stored = 0;
     for number in 1..(2 << 20) {

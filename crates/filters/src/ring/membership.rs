@@ -1,8 +1,8 @@
 //! A ring of membership filters, which returns the generations that contain a key.
 //!
 //! A line is eight words, and word g is the lane of generation g. A key has two lines, and four bits of a word in each
-//! line. These bits are the same in every generation. (With all eight bits of a key in one line, a ring would need 22
-//! bits of memory per key instead of 16, at a false-positive rate of 1 % over all live generations.)
+//! line. These bits are the same in every generation. (If all eight bits of a key were in one line, a ring with a
+//! false-positive rate of 1 % over all live generations would need 22 bits of memory per key instead of 16.)
 
 use std::io::Read;
 use std::ops::Range;

@@ -199,8 +199,8 @@ impl Records {
         records.into_iter().for_each(|record| self.insert_or_unlist(lane, record));
     }
 
-    /// Drops the records of a lane that is no longer live, and clears the part of their lines that corresponds to
-    /// `step`, a range of the ring's `cell_lines` lines.
+    /// Drops the records of a lane that is no longer live. `step` is a range of the ring's `cell_lines` lines; the
+    /// corresponding part of the lane's table is cleared.
     pub(super) fn expire(&mut self, lane: usize, step: Range<usize>, cell_lines: usize) {
         (self.held[lane], self.unlisted[lane]) = (0, 0);
         let lines = self.lane(lane);

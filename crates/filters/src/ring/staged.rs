@@ -180,8 +180,7 @@ impl StagedRing {
         self.stages.iter_mut().for_each(|stage| stage.begin_epoch(epoch));
     }
 
-    /// Adds the keys of some generations of `other` in a range of lines of each stage, as
-    /// [`MembershipRing::merge_lines`] does.
+    /// Merges a range of lines of each stage of `other`, as [`MembershipRing::merge_lines`] does.
     ///
     /// # Errors
     /// [`Mismatch`] if the rings differ in parameters or epoch; nothing is changed in that case.

@@ -60,8 +60,8 @@ pub fn lowest_rate(keys: u64, cells: u64) -> f64 {
     if keys == 0 && cells > 0 { 0.0 } else { (-LN_2 * optimal_hashes(keys, cells)).exp() }
 }
 
-/// Returns 160·n/m, the size of n signatures of 160 bits, without an index, relative to m cells of one bit. Infinite if
-/// there are no cells, 0 if there are no keys.
+/// Returns 160·n/m: the size of n signatures of 160 bits (stored without an index), divided by the size of m cells of
+/// one bit. Infinite if there are no cells, 0 if there are no keys.
 #[must_use]
 pub fn compression_rate(keys: u64, bits: u64) -> f64 {
     if keys == 0 { 0.0 } else { f64::from(SIGNATURE_BITS) * keys as f64 / bits as f64 }

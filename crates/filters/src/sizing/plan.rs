@@ -101,8 +101,8 @@ impl MembershipPlan {
     }
 }
 
-/// Adds the rate at which keys share all 64 bits of a fingerprint, n / 2^64. (A filter that uses fewer bits uses enough
-/// of them that truncation increases the rate by less than a thousandth.)
+/// Adds the rate at which keys share all 64 bits of a fingerprint, n / 2^64. (If a filter uses fewer bits, it uses
+/// enough of them: truncation increases the rate by less than a thousandth.)
 fn with_shared_fingerprints(keys: u64, rate: f64) -> f64 {
     (rate + shared_fingerprint_rate(keys, FINGERPRINT_BITS_MAX)).min(1.0)
 }

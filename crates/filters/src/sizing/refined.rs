@@ -13,10 +13,10 @@
 //! > f_R ≈ ∫₀¹ (1 − e^(−λ·u^ρ))^k du
 //!
 //! ρ = 1 describes runs, ρ = 0 the intuitive filter. ρ was **fitted** to simulations of this filter (equal, Poisson,
-//! uniform and geometric counts, means 1 to 100) and to the paper's experiments 3, 4, 6, 7 and 8: ρ = c^(−0.82) +
-//! (0.47·v + 1.66·v²)·(k/6)^0.37 for counts of mean c and coefficient of variation v. The largest deviation beyond
-//! sampling error was a factor of 1.3. The rarest cases (fewer than ten keys with wrong counts in all rounds) are
-//! inconclusive.
+//! uniform and geometric counts, means 1 to 100) and to the paper's experiments 3, 4, 6, 7 and 8. The result is ρ =
+//! c^(−0.82) + (0.47·v + 1.66·v²)·(k/6)^0.37 for counts of mean c and coefficient of variation v. The largest deviation
+//! beyond sampling error was a factor of 1.3. The rarest cases (fewer than ten keys with wrong counts in all rounds)
+//! are inconclusive.
 
 use super::bloom::{edge_rate, exponential_form, load};
 

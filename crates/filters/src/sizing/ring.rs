@@ -1,8 +1,8 @@
 //! Sizes and rates of rings: eight generations in the lanes of the same lines.
 //!
 //! In a membership ring the lanes are words. A key has two random lines. In word g of each line, a key of generation g
-//! sets four of 64 positions, which may repeat; the positions in the two lines are independent. A check is a false
-//! positive of generation g if all its positions are set in word g of both lines.
+//! sets four of 64 positions, which may repeat; the positions in the two lines are independent. The check of an absent
+//! key is a false positive of generation g if all positions of the key are set in word g of both lines.
 //!
 //! A *half-key* is the four random positions of a key in one of its lines. A word thus contains Poisson(2n/L)
 //! half-keys. Generations are independent, except that a key whose own positions repeat is more often a false positive
