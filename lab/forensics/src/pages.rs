@@ -156,8 +156,8 @@ impl Pages {
         Ok(Written { page, removed: self.take_removed() })
     }
 
-    /// Returns the pages that were removed for a page that could then not be written, unless they have been reported
-    /// already.
+    /// Returns the removed pages that have not been reported yet. They were removed for a page that could then not be
+    /// written.
     pub fn take_removed(&mut self) -> Vec<PageName> {
         std::mem::take(&mut self.removed)
     }

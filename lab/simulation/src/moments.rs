@@ -42,9 +42,9 @@ impl Moments {
         self.mean
     }
 
-    /// Returns the standard deviation. As in the paper's tables, the divisor is the count, not the count minus one: if
-    /// three of a thousand rounds have the rate 1e-4 and the others 0, the result is 5.469E-6, as printed in the paper,
-    /// and not 5.472E-6.
+    /// Returns the standard deviation. As in the paper's tables, the divisor is the count, not the count minus one. For
+    /// example, if three of a thousand rounds have the rate 1e-4 and the others 0, the result is 5.469E-6, as printed
+    /// in the paper, and not 5.472E-6.
     #[must_use]
     pub fn standard_deviation(&self) -> f64 {
         if self.count == 0 { 0.0 } else { (self.squares / self.count as f64).sqrt() }

@@ -1,9 +1,9 @@
 //! The figures in Tables 3 to 10 of the paper, and their distance from our results.
 //!
 //! The files `data/tables-3-to-10.csv` and `data/reduction-rates.csv` contain the paper's printed figures: means and
-//! deviations in the first, reduction rates in the second. The paper omits a table of the intuitive extension if that
-//! table would repeat the one of another experiment (experiments 2 and 3 repeat 1, and 5 repeats 4), so the files have
-//! no lines for these tables.
+//! deviations in the first, reduction rates in the second. The paper has no tables of the intuitive extension for
+//! experiments 2 and 3, because they would repeat the table of experiment 1, and none for experiment 5, because it
+//! would repeat that of experiment 4. So the files have no lines for these tables.
 
 mod reductions;
 

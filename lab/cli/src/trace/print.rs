@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use bruit_console::quantity::scientific;
 use bruit_console::terminal::printable;
 
-/// Maximum number of spans printed per router. Of the other spans, only the number is printed.
+/// Maximum number of spans printed per router. If there are more, only their number is printed.
 const SPANS_SHOWN: usize = 3;
 
 /// Prints a line for each router or server.

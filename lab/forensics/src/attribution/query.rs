@@ -185,8 +185,8 @@ impl Answer {
     }
 }
 
-/// Returns an upper bound on the probability of `count` or more events if `expected` events are expected: the lower of
-/// Chernoff's bound for a Poisson variable and the probability of at least one event.
+/// Returns an upper bound on the probability of `count` or more events if `expected` events are expected. The bound is
+/// the lower of Chernoff's bound for a Poisson variable and the probability of at least one event.
 fn at_least(count: u32, expected: f64) -> f64 {
     let any = Chance::of_any(expected);
     let count = f64::from(count);

@@ -2,8 +2,8 @@
 //! interface.
 //!
 //! This module splits the file into blocks and checks every length; `pcap-parser` parses the contents of the blocks.
-//! The readers of `pcap-parser` are not used, for three reasons: they lose the cause of a read error, they treat the
-//! end of a block as the end of the file, and they need the whole first block in the first read, which a pipe does not
+//! The readers of `pcap-parser` are not used, for three reasons. They lose the cause of a read error. They treat the
+//! end of a block as the end of the file. They need the whole first block in the first read, which a pipe does not
 //! guarantee.
 
 use std::io::Read;

@@ -24,9 +24,9 @@ impl Invariant {
     /// Returns the invariant of a packet.
     ///
     /// For IPv4, the invariant is the header without the fields that routers change: type of service, time to live,
-    /// checksum and options. For IPv6, it is the header without traffic class, flow label (RFC 6437 lets routers set
-    /// it) and hop limit; of the extension headers, only the fragment header is included. The first [`PAYLOAD_BYTES`]
-    /// of the payload follow, padded with zeros.
+    /// checksum and options. For IPv6, it is the header without traffic class, flow label and hop limit (RFC 6437 lets
+    /// routers set the flow label), and the fragment header if there is one. Other extension headers are ignored. The
+    /// first [`PAYLOAD_BYTES`] of the payload follow, padded with zeros.
     ///
     /// Returns `None` if the capture cut off a part that the invariant needs, or cut off a possible inner packet. A
     /// router that captured more of the packet would record another invariant, so a search would wrongly return "not

@@ -52,19 +52,19 @@ fn put_field(digest: &mut Sha256, value: &[u8]) {
     put(digest, b"line", &words.join(&b' '));
 }
 
-/// Returns the time at which the message was received, in seconds since 1970: the time in the first `Received` field,
-/// which the last server added. (The `Date` field is written by the sender and may be false.)
+/// Returns the time at which the message was received, in seconds since 1970. It is the time in the first `Received`
+/// field, which the last server added. (The sender writes the `Date` field, which may be false.)
 #[must_use]
 pub fn received_at(raw: &[u8]) -> Option<u64> {
     received(&Fields::of(raw))
 }
 
 /// Returns the span in which servers may have held this message: from [`CLOCKS_SECONDS`] before it was sent to
-/// [`QUEUE_SECONDS`] after it was received. If one of the two times is unknown, the other is used for both; without
-/// either, the result is `None`.
+/// [`QUEUE_SECONDS`] after it was received. If one of the two times is unknown, the other is used for both. If both are
+/// unknown, the result is `None`.
 ///
-/// The sender's Date is used only if it is no later than the time of reception and at most [`QUEUE_SECONDS`] before it,
-/// so that a false Date cannot lead the search to the wrong pages.
+/// The sender's Date is used only if it is no later than the time of reception, and at most [`QUEUE_SECONDS`] earlier.
+/// A false Date therefore cannot lead the search to the wrong pages.
 #[must_use]
 pub fn window_of(raw: &[u8]) -> Option<Span> {
     let fields = Fields::of(raw);

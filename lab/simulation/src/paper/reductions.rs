@@ -1,8 +1,9 @@
 //! The paper's 78 reduction rates. Each is the ratio of intuitive to refined errors.
 //!
-//! The paper prints them without standard errors. Each rate is the quotient of two means over the same rounds, so its
-//! error depends on the deviations, which are printed, and on the correlation of the two extensions, which is not. The
-//! paper's program and ours run the same experiments, so our correlation is used instead.
+//! The paper prints them without standard errors. Each rate is the quotient of two means over the same rounds. So its
+//! error depends on the deviations of the two means, and on the correlation of the two extensions. The paper prints the
+//! deviations, but not the correlation. The paper's program and ours run the same experiments, so our correlation is
+//! used instead.
 
 use std::sync::LazyLock;
 
@@ -63,7 +64,7 @@ impl Reduction {
     }
 
     /// Returns the two means that the rate is computed from. Tables 4, 5 and 7 print no intuitive rates, because the
-    /// order of insertions does not affect those.
+    /// order of insertions does not affect these rates.
     fn figures(&self) -> [&'static Figure; 2] {
         let same_counts = |experiment: &Experiment| experiment.counts() == self.experiment.counts();
         let first = Experiment::ALL.into_iter().find(same_counts).expect("an experiment has its own counts");

@@ -134,7 +134,7 @@ impl Digester {
         out.extend(offset_digests.iter().map(|digest| hosted(digest.high(), host)));
     }
 
-    /// Returns the offset digests of the blocks of `excerpt` that `run` covers, without doubled blocks.
+    /// Returns the offset digests of the base blocks of `excerpt` that `run` covers.
     /// [`append_for_host`](Self::append_for_host) uses them to search for hosts.
     #[must_use]
     pub fn digests_of(&self, excerpt: &[u8], run: &Run) -> Vec<Fingerprint> {

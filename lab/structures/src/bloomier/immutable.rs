@@ -59,7 +59,8 @@ impl<H: Neighbourhoods> BloomierFilter<H> {
         Some(Self { hashing, table, bits, keys: entries.len() as u64 })
     }
 
-    /// Returns the value of `key`. For a key that is not in the map, returns `None`, except for false positives.
+    /// Returns the value of `key`. For a key that is not in the map, returns `None`, or any value if the key is a false
+    /// positive.
     #[must_use]
     pub fn get(&self, key: &H::Key) -> Option<u32> {
         self.bits.value_in(self.table.sum(&self.hashing.of(key)), 0)
@@ -112,7 +113,7 @@ impl<H: Neighbourhoods> BloomierFilter<H> {
 }
 
 impl BloomierFilter {
-    /// Returns true if `key` is in the map, except for false positives.
+    /// Returns true if `key` is in the map or is a false positive.
     #[must_use]
     pub fn contains(&self, key: &Fingerprint) -> bool {
         self.get(key).is_some()

@@ -76,7 +76,8 @@ impl<H: Neighbourhoods> MutableBloomierFilter<H> {
         Self { hashing, owns, values: CellTable::new(cells, bits.value()), bits, keys }
     }
 
-    /// Returns the value of `key`. For a key that is not in the map, returns `None`, except for false positives.
+    /// Returns the value of `key`. For a key that is not in the map, returns `None`, or any value if the key is a false
+    /// positive.
     #[must_use]
     pub fn get(&self, key: &H::Key) -> Option<u32> {
         self.value_at(&self.hashing.of(key))

@@ -6,7 +6,7 @@ use bruit_filters::{Fingerprint, KeyId};
 
 /// Maximum number of cells of a key.
 pub const HASHES_MAX: usize = 8;
-/// Maximum number of seeds to try. One seed is almost always enough. Of 100 sets of 60 keys, 6 need two or three.
+/// Maximum number of seeds to try. One seed is almost always enough. Of 100 sets of 60 keys, 6 need two or three seeds.
 pub const SEEDS_MAX: u32 = 64;
 
 /// The number k of cells per key in [`KeyedNeighbourhoods`]. With this k, a table needs the fewest cells.

@@ -70,7 +70,7 @@ impl Tally {
         Matched { key, hash }
     }
 
-    /// Removes the keys of `round` and returns those that have a singleton now.
+    /// Removes the keys of `round`. Returns the remaining keys that now have a new singleton.
     fn remove<H: Neighbourhoods>(&mut self, hashing: &H, entries: &[(H::Key, u32)], round: &[u32]) -> Vec<u32> {
         let mut lonely = Vec::new();
         for &index in round {

@@ -1,5 +1,5 @@
-//! The remedy that §3 of the paper proposes for digest chunks: a function ℓ_i maps all chunks together onto the i-th of
-//! k partitions, so that every cell of a partition can be reached.
+//! The remedy that §3 of the paper proposes for digest chunks. A function ℓ_i maps all chunks of a digest together onto
+//! the i-th of k partitions, so that every cell of a partition can be reached.
 //!
 //! This family is for study. The paper does not specify ℓ_i. This module uses an affine function of the digest's 32-bit
 //! words, modulo 2^61 − 1. It is the paper's equation (2) for a key of several words. Two different digests share a

@@ -112,7 +112,8 @@ fn read_layers<R: Read>(header: &MapHeader, input: &mut InputWords<R>) -> Result
 }
 
 impl StoredMap {
-    /// Returns the value of `key`. For a key that is not in the map, returns `None`, except for false positives.
+    /// Returns the value of `key`. For a key that is not in the map, returns `None`, or any value if the key is a false
+    /// positive.
     #[must_use]
     pub fn get(&self, key: &Fingerprint) -> Option<u32> {
         match self {
@@ -121,8 +122,8 @@ impl StoredMap {
         }
     }
 
-    /// Sets `values[i]` to the value of `keys[i]`. For a key that is not in the map, that is `None`, except for false
-    /// positives.
+    /// Sets `values[i]` to the value of `keys[i]`. For a key that is not in the map, that is `None`, or any value if
+    /// the key is a false positive.
     ///
     /// # Panics
     /// If the two slices differ in length.

@@ -60,8 +60,8 @@ impl RibbonMap {
         Self { layers: shapes.iter().map(|&shape| Layer::empty(shape)).collect(), bits, keys, key_id }
     }
 
-    /// Returns the value of `key`, which is 0 in a set. For a key that is not in the map, returns `None`, except for
-    /// false positives.
+    /// Returns the value of `key`, which is 0 in a set. For a key that is not in the map, returns `None`, or any value
+    /// if the key is a false positive.
     #[must_use]
     pub fn get(&self, key: &Fingerprint) -> Option<u32> {
         kernels::look_up_one(&self.layers, self.bits, key)
@@ -75,13 +75,13 @@ impl RibbonMap {
         kernels::look_up(Path::best(), &self.layers, self.bits, keys, values);
     }
 
-    /// Returns true if `key` is in the map, except for false positives.
+    /// Returns true if `key` is in the map or is a false positive.
     #[must_use]
     pub fn contains(&self, key: &Fingerprint) -> bool {
         self.get(key).is_some()
     }
 
-    /// Sets `found[i]` to whether `keys[i]` is in the map, except for false positives.
+    /// Sets `found[i]` to true if `keys[i]` is in the map or is a false positive, and to false otherwise.
     ///
     /// # Panics
     /// If the two slices differ in length.
