@@ -20,7 +20,7 @@ use crate::server::process::{Processors, Server};
 use crate::server::subject::Subject;
 use crate::timing::median;
 
-/// Number of rounds. The result is their median.
+/// Number of rounds. The result is the median of the rounds.
 const ROUNDS: usize = 5;
 /// Minimum number of messages per round. Short corpora are repeated.
 const MESSAGES_MIN: usize = 3_000;

@@ -159,7 +159,7 @@ fn recovery(report: &mut Report, folder: &Path) -> io::Result<()> {
     report.add(Figure::new("seconds for recovery from a snapshot", start.elapsed().as_secs_f64(), Target::None, note))
 }
 
-/// Writes a journal of ten days, which contains reports and recipient counts in turn.
+/// Writes a journal of ten days, in which reports and recipient counts alternate.
 fn write_journal(store: &Clearinghouse) {
     let waiting = Arc::new(AtomicU64::new(0));
     for start in (0..REPLAYED).step_by(SUBMITTED as usize) {

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Number of rounds. The result is their median.
+/// Number of rounds. The result is the median of the rounds.
 pub(crate) const ROUNDS: usize = 15;
 
 /// Returns the CPU nanoseconds of `work` on this thread. Time used by other processes is not included.

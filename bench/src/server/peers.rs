@@ -15,7 +15,7 @@ use super::subject::Subject;
 use crate::report::{Figure, Report, Target};
 use crate::timing::median;
 
-/// Number of rounds. The result is their median.
+/// Number of rounds. The result is the median of the rounds.
 const ROUNDS: usize = 3;
 /// Number of requests in flight. The socket buffers of the peers have no room for more.
 const WINDOW: usize = 64;

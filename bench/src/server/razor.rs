@@ -14,7 +14,7 @@ use super::subject::Subject;
 use crate::report::{Figure, Report, Target};
 use crate::timing::median;
 
-/// Number of rounds. The result is their median.
+/// Number of rounds. The result is the median of the rounds.
 const ROUNDS: usize = 5;
 /// Number of checks in a round.
 const CHECKS: usize = 10_000;

@@ -12,7 +12,7 @@ use super::subject::Subject;
 use crate::report::{Figure, Report, Target};
 use crate::timing::median;
 
-/// Number of rounds. The result is their median.
+/// Number of rounds. The result is the median of the rounds.
 const ROUNDS: usize = 7;
 /// Number of requests in a round.
 pub(crate) const REQUESTS: usize = 30_000;

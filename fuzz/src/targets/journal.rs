@@ -1,7 +1,7 @@
 //! The store does not panic, whatever a journal file or snapshot contains. A store that opens once opens again.
 //!
 //! Random bytes never have valid checksums, so the target corrects some of them. The first byte of the input selects
-//! these checksums and the kind of file (journal or snapshot).
+//! the checksums to correct and the kind of file (journal or snapshot).
 
 use std::fs;
 use std::io::Read;
