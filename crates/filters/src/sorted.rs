@@ -165,7 +165,7 @@ mod tests {
         // One number: its top bit in unary (0 is "1", 1 is "01"), then 63 bits.
         assert_eq!(encoded(&[5]), [1, 0b1011, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(encoded(&[1 << 63]), [1, 0b10, 0, 0, 0, 0, 0, 0, 0, 0]);
-        // Three numbers, with gaps of 1, 2 and 0. Each gap is a one and 62 bits.
+        // Three numbers, with gaps of 1, 2 and 0. Each gap is written as a one, followed by 62 bits.
         let rest = [0b10, 0, 0, 0, 0, 0, 0, 0b0100_0000, 0, 0, 0, 0, 0, 0, 0, 0];
         assert_eq!(encoded(&[1, 4, 5]), [&[3, 0b11, 0, 0, 0, 0, 0, 0, 0b1000_0000][..], &rest].concat());
     }

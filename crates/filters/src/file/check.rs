@@ -16,7 +16,7 @@ pub(crate) struct WordCheck {
 }
 
 impl WordCheck {
-    /// Creates a check of an array with these `entries`, in order.
+    /// Creates a check of an array whose spill section has these `entries`, in order.
     pub(crate) fn new(header: &Header, mut entries: Vec<SpillEntry>) -> Self {
         entries.reverse();
         Self {

@@ -1,8 +1,9 @@
 //! The records of a ring of counts: counts above 15, in preallocated memory.
 //!
-//! All lanes have tables of the same size, so that memory does not grow and a table is cleared with its lane. Once a
-//! table is full, insertions that would need a new record raise the number `unlisted` instead. The count of every key
-//! without a record is then the value of its cells plus `unlisted`: too high, but never too low.
+//! Each lane has its own table, and all tables have the same size. So memory does not grow, and a table is cleared
+//! together with its lane. Once a table is full, insertions that would need a new record raise the number `unlisted`
+//! instead. The count of every key without a record is then the value of its cells plus `unlisted`: too high, but never
+//! too low.
 //!
 //! ```text
 //! word 0..5   record i: bits 0..15 its tag, 16..47 the line it is filed under, 48..63 the low half of its count

@@ -1,7 +1,7 @@
 //! The classical filter: equation (1), its optimum and Table 1.
 //!
 //! Edge cases are the same for every rate in [`sizing`](super). If a filter has no cells or no positions, every check
-//! finds its key, so the rate is 1. Otherwise, if it has no keys, no check finds a key, so the rate is 0.
+//! finds its key, so the rate is 1. If it has cells and positions but no keys, no check finds a key, so the rate is 0.
 
 use std::f64::consts::LN_2;
 

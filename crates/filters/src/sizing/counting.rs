@@ -1,10 +1,10 @@
 //! The error rates of a counting filter: the probabilities that a key which was never inserted has a count above 0, or
 //! a count that makes it bulk.
 //!
-//! Equations (3) and (4) treat the nk increments as independent, where n is the number of insertions. This holds for a
-//! stream in which each signature occurs once. But a signature reported t times raises all its cells t times. With such
-//! signatures, the rate at threshold t equals the rate of a filter that contains only the signatures reported t times
-//! or more. This rate is between equation (4) and the rate at threshold 1.
+//! Equations (3) and (4) treat the nk increments as independent, where n is the number of insertions. This assumption
+//! holds for a stream in which each signature occurs once. But a signature reported t times raises all its cells t
+//! times. With such signatures, the rate at threshold t equals the rate of a filter that contains only the signatures
+//! reported t times or more. This rate is between equation (4) and the rate at threshold 1.
 //!
 //! In the one-line layout a key selects a line and then one cell in each of six of its eight rows. All rows of a line
 //! have the same load, so the rate is a mean over a Poisson-distributed load, as in

@@ -7,8 +7,8 @@
 //! one key in several thousand.
 //!
 //! For a given load, the rate of a half follows from a small Markov chain whose state is the number of checked
-//! positions that are still clear. Each key covers a hypergeometric number of them. All terms are positive, so tiny
-//! rates keep their precision.
+//! positions that are still clear. Each key covers a hypergeometric number of these positions. All terms are positive,
+//! so tiny rates keep their precision.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;

@@ -28,7 +28,7 @@ pub enum Order {
     Runs,
     /// Insertions of all keys shuffled (experiments 3, 4, 6, 7 and 8).
     Shuffled(Counts),
-    /// Unknown order. The estimate lies between the rate for runs and the rate of the intuitive filter. It is a
+    /// Unknown order. The estimate lies between the rate for runs and the rate of the intuitive filter. The rate is a
     /// fraction of the distinct keys, not weighted by their counts.
     Unknown,
 }

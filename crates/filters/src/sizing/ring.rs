@@ -42,7 +42,7 @@ pub struct RingRate {
 
 /// Returns the rates of a ring of `lines` lines with `keys_per_generation` keys in each of the eight generations.
 ///
-/// The rates are 1 if there are no lines. Otherwise, they are 0 if there are no keys.
+/// The rates are 1 if there are no lines. They are 0 if there are lines but no keys.
 #[must_use]
 pub fn ring_rate(keys_per_generation: u64, lines: u64) -> RingRate {
     let half_keys = half_keys(keys_per_generation, lines);
@@ -64,7 +64,7 @@ pub fn ring_lines_for_rate(keys_per_generation: u64, window_rate: f64) -> Result
 /// `keys_per_generation` keys in each of `live_generations` generations. Eight are live from the first insertion of an
 /// epoch to the first step of expiry, and seven while the oldest is being cleared.
 ///
-/// The rates are 1 if there are no lines. Otherwise, they are 0 if there are no keys.
+/// The rates are 1 if there are no lines. They are 0 if there are lines but no keys.
 #[must_use]
 pub fn staged_ring_rate(keys_per_generation: u64, lines_per_stage: u64, live_generations: u32) -> RingRate {
     let half_keys = half_keys(keys_per_generation, lines_per_stage);
@@ -107,7 +107,7 @@ pub fn staged_ring_lines_for_rate(
 /// half-keys, a given one of these eight slots is still 0 with probability (7/8)^h, where h is Poisson(2n/L). For a
 /// given h, the two halves are independent, and so are the generations.
 ///
-/// The rate is 1 if there are no lines. Otherwise, it is 0 if there are no keys.
+/// The rate is 1 if there are no lines. It is 0 if there are lines but no keys.
 #[must_use]
 pub fn counts_ring_rate(keys_per_generation: u64, lines: u64, live_generations: u32) -> RingRate {
     rates(live_generations, |generations| counts_window_rate(&vec![keys_per_generation; generations], lines))
@@ -139,7 +139,8 @@ fn half_keys(keys_per_generation: u64, lines: u64) -> f64 {
     if lines == 0 { f64::INFINITY } else { f64::from(LINES_PER_KEY) * keys_per_generation as f64 / lines as f64 }
 }
 
-/// Returns the mean number of half-keys in a word that sets this fraction of bits, in a ring of `lines` lines.
+/// Returns the mean number of half-keys per word, computed from `fill`, the fraction of bits that are set in a ring of
+/// `lines` lines.
 pub(crate) fn half_keys_by_fill(fill: f64, lines: usize) -> f64 {
     // A full ring would give infinity, so half a bit is assumed to be zero.
     let zeros = (1.0 - fill).max(0.5 / (lines as f64 * WORD_BITS));

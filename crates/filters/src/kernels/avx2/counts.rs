@@ -24,7 +24,7 @@ pub(crate) fn insert(lines: &mut [Line], spill: &mut Spill, keys: &[Fingerprint]
         let line = &mut lines[place as usize];
         let cells = LineCells::read(load(line), key.low());
         let below_top = cells.least() ^ CELL_TOP as u32;
-        // Only keys with counts above 15 need this. It is computed for all keys, because a branch would often be
+        // Only keys with counts above 15 need this number. It is computed for all keys, because a branch would often be
         // mispredicted on real traffic.
         let arrivals = entry_arrivals(line.0[LAST_ROW], key.low());
         store(line, cells.raised(select_unpredictable(below_top == 0, arrivals, 0)));
