@@ -1,6 +1,6 @@
 //! Measurements of a running `bruit milter`: its cost compared with `bruit sign`, its speed, and its memory.
 //!
-//! The benchmark plays the MTA. Every message goes to another recipient, so that the server counts each of them.
+//! The benchmark plays the MTA. Every message goes to a different recipient, so that the server counts each message.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Error};

@@ -106,8 +106,8 @@ fn a_packet_is_traced_from_the_victim_to_where_it_came_in() {
     assert!(text.contains("\n\npath: edge-2 → core → edge-1\nfalse sightings by routers: "), "{text}");
 }
 
-/// Returns a capture of three frames, with this frame in the middle. The others are ten seconds before and after it, so
-/// that the time in between counts as recorded.
+/// Returns a capture of three frames, with this frame in the middle. The other two are ten seconds before and after it,
+/// so that the time between them counts as recorded.
 fn second(frame: &[u8]) -> Vec<u8> {
     let mut writer = CaptureWriter::new(Vec::new()).unwrap();
     for (second, frame) in [(START - 10, &self::frame(500, 0)[..]), (START, frame), (START + 10, &self::frame(501, 0))]

@@ -80,10 +80,10 @@ impl Experiment {
 /// experiment 4 at m = 80K (9,524 ± 21 would be expected), and about 9,744 in experiment 8.
 ///
 /// *Sum of the counts:* if there are few errors, the rate is a small whole number divided by 1,000 times the sum. So
-/// the rates 1.501E-7 in experiment 4 and 2.402E-7 in experiment 5 can only be 15 and 24 errors, divided by 1,000 times
-/// 99,9xx. Taken together, all such rates leave these ranges for the sum: 99,907 to 99,912 in experiments 4 and 5;
-/// 99,560 to 99,568 in experiment 6; and 198,050 to 198,057 in experiment 8. In experiment 7, too many sums are
-/// possible.
+/// the rate 1.501E-7 in experiment 4 can only result from 15 errors, and the rate 2.402E-7 in experiment 5 only from 24
+/// errors, in both cases with a sum of 99,9xx. Taken together, all such rates leave these ranges for the sum: 99,907 to
+/// 99,912 in experiments 4 and 5; 99,560 to 99,568 in experiment 6; and 198,050 to 198,057 in experiment 8. In
+/// experiment 7, too many sums are possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaperDraw {
     /// Number of nonzero counts among the 10,000, if known.

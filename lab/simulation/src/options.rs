@@ -18,7 +18,7 @@ pub enum OptionsError {
     Outside {
         /// Name of the option.
         what: &'static str,
-        /// The number.
+        /// The rejected number.
         number: u64,
         /// Largest accepted value.
         most: u64,

@@ -13,7 +13,7 @@ const SECONDS_PER_HOUR: u64 = 3600;
 /// The list of pairs may use the size of a page divided by this number.
 const PAIRS_SHARE: u64 = 4;
 
-/// Maximum size of a page, not counting filter contents and pairs: the page header and two filter headers.
+/// Maximum number of bytes in a page besides the filter contents and the pairs: the page header and two filter headers.
 const OVERHEAD_BYTES: u64 = 1024;
 
 const LINE_BYTES: u64 = 64;

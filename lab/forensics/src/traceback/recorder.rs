@@ -13,7 +13,7 @@ pub const ITEMS_MAX: u32 = 1 << 24;
 /// Lowest false-positive rate that a page may have.
 const RATE_MIN: f64 = 1e-6;
 
-/// Maximum size of a page, not counting the bits of its filter: the name, the key and two headers.
+/// Maximum number of bytes in a page besides the bits of its filter: the name, the key and two headers.
 const CONTENT_OVERHEAD_BYTES: u64 = 1024;
 
 /// Maximum span of a page: a day.

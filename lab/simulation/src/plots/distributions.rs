@@ -70,7 +70,7 @@ fn cell_axis() -> Axis {
 /// Maximum number of pairs of bars in a panel. If there are more values, each bar stands for several of them.
 const BARS_MAX: usize = 16;
 
-/// Minimum number of pairs for which a panel has room. Otherwise, a single pair would fill the panel.
+/// A panel has room for at least this number of pairs. With less room, a single pair would fill the panel.
 const BARS_MIN: usize = 5;
 
 /// End of the horizontal axis, which shows shares. It is above 1, to leave room for the label of a full bar.

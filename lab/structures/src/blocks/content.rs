@@ -4,7 +4,7 @@
 //! pairs of words, each with a secret word added. The sum is then reduced by multiply-shift with secret words
 //! (Dietzfelbinger, STACS 1996). Multiply-shift also computes the hash of a doubled block from the hashes of its
 //! halves. Both hashes are universal: two different contents chosen without knowledge of the key have the same hash
-//! with a probability of at most 2^-63. A filter does not reveal hashes, so a universal hash is sufficient. This one
+//! with a probability of at most 2^-63. A filter does not reveal hashes, so a universal hash is sufficient. This hash
 //! takes a tenth of the time of SipHash.
 
 use super::shape::BLOCK_BYTES_MAX;

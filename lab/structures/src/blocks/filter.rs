@@ -5,8 +5,8 @@ use super::{BlockShape, Chance, Digester, Label, PAYLOAD_BYTES_MAX, Run, SearchE
 use bruit_filters::Fingerprint;
 use bruit_filters::bloom::MembershipFilter;
 
-/// A filter for the blocks of payloads. It uses any membership filter: the one-line layout in production, the classical
-/// layout for study.
+/// A filter for the blocks of payloads. It can use any membership filter: one with the one-line layout in production,
+/// or with the classical layout for study.
 #[derive(Clone, Debug)]
 pub struct BlockFilter<F> {
     digester: Digester,
