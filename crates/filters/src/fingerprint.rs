@@ -121,8 +121,8 @@ impl FingerprintKey {
         if self.is_narrow { Fingerprint::narrow(hash.h1) } else { Fingerprint::new(hash.h1, hash.h2) }
     }
 
-    /// Returns a public id of this key, which does not reveal it. A wide and a narrow key with the same secret have
-    /// different ids.
+    /// Returns a public id of this key. The id does not reveal the key. A wide and a narrow key with the same secret
+    /// have different ids.
     #[must_use]
     pub fn id(&self) -> KeyId {
         let label = if self.is_narrow { NARROW_KEY_ID_LABEL } else { WIDE_KEY_ID_LABEL };

@@ -144,7 +144,7 @@ proptest! {
 
     #[test]
     fn counts_that_grew_are_the_same_and_go_on(before in steps(), after in steps(), factor in factors()) {
-        // The ring has so many lines that its capacity for records grows by the same factor.
+        // The ring has so many lines that its capacity for records grows by the same factor as the lines.
         let ring = CountsRing::new(1_280, KEY.id(), 12).unwrap();
         let [stays, grows] = lives(ring.clone(), &before, &[], factor);
         for key in keys(0, 4_000) {
@@ -194,7 +194,7 @@ proptest! {
     }
 }
 
-/// Returns, for each key, the ages of the generations that contain it after all steps, without the oldest generation.
+/// Returns the ages of the generations that contain each key after all steps. The oldest generation is omitted.
 fn generations(before: &[Step], after: &[Step]) -> HashMap<Fingerprint, Vec<u32>> {
     let epochs = before.iter().chain(after).filter(|step| matches!(step, Step::Advance)).count();
     let (mut epoch, mut ages) = (0, HashMap::<_, Vec<u32>>::new());
@@ -212,7 +212,7 @@ fn generations(before: &[Step], after: &[Step]) -> HashMap<Fingerprint, Vec<u32>
     ages
 }
 
-/// Returns, for each key, the number of insertions after all steps, without those into the oldest generation.
+/// Returns the number of insertions of each key after all steps. Insertions into the oldest generation are not counted.
 fn counts(before: &[Step], after: &[Step]) -> HashMap<Fingerprint, u32> {
     let epochs = before.iter().chain(after).filter(|step| matches!(step, Step::Advance)).count();
     let (mut epoch, mut counts) = (0, HashMap::new());

@@ -1,4 +1,5 @@
-//! Compares the owner table with a plain multimap, at its capacity and above, and its false votes with the prediction.
+//! Compares the owner table with a plain multimap, at the table's capacity and above it. Also compares the table's
+//! false votes with the prediction.
 
 #![expect(clippy::print_stdout, reason = "the figures help to explain a failing test")]
 

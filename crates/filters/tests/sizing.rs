@@ -63,7 +63,7 @@ fn both_forms_of_equation_1_agree_for_large_filters() {
             assert_close(classical_rate(keys, cells, hashes), exponential, 1e-5);
         }
     }
-    // In a filter of a few cells the two forms differ, and the power form is exact for balls thrown into bins.
+    // In a filter of a few cells the two forms differ. The first form, a power, is exact for balls thrown into bins.
     assert_eq!(classical_rate(1, 1, 1), 1.0);
     assert_close(classical_rate(1, 2, 1), 0.5, 1e-15);
 }
@@ -126,8 +126,8 @@ fn equation_4_at_threshold_1_is_equation_1() {
 
 #[test]
 fn equation_4_keeps_its_tail_at_a_hundred_million_insertions() {
-    // The counts of cells follow Poisson(1/4) to eight digits, and the first terms of the tail that begins at 20
-    // dominate it.
+    // The counts of cells follow Poisson(1/4) to eight digits, and the tail that begins at 20 consists almost only of
+    // its first terms.
     let first_term: f64 = -0.25 + 20.0 * 0.25f64.ln() - (1..=20).map(|i| f64::from(i).ln()).sum::<f64>();
     let tail = first_term + (1.0f64 + 0.25 / 21.0 + 0.0625 / (21.0 * 22.0) + 0.015_625 / (21.0 * 22.0 * 23.0)).ln();
     let found = ln_bulk_rate(100_000_000, 1_600_000_000, 4, 20, None);

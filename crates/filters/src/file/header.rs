@@ -110,7 +110,7 @@ pub struct Header {
     pub cell_bits: u32,
     /// Number of leading fingerprint bits that determine the positions.
     pub fingerprint_bits: u32,
-    /// The rule for raising the cells of an inserted key, for counts.
+    /// The rule for raising the cells of an inserted key; only counting filters have one.
     pub extension: Option<Extension>,
     /// Id of the key that made the fingerprints.
     pub key_id: KeyId,

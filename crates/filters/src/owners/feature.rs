@@ -43,8 +43,8 @@ impl Part {
         Self((index as u128 * PARTS as u128 / length as u128) as u8)
     }
 
-    /// Returns the index of this quarter in the counts of [`Votes`](super::Votes) and [`Added`](super::Added), below
-    /// [`PARTS`].
+    /// Returns the index of this quarter in the counts of [`Votes`](super::Votes) and [`Added`](super::Added). The
+    /// index is below [`PARTS`].
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize

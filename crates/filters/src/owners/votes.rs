@@ -22,7 +22,8 @@ impl Votes {
         Self::default()
     }
 
-    /// Returns the owners with at least one vote and their votes for each part of the text, oldest owner first.
+    /// Returns the owners that have at least one vote, oldest first. Each item has the owner's votes for each part of
+    /// its text.
     pub fn iter(&self) -> impl Iterator<Item = (Owner, [u32; PARTS])> {
         self.counted.iter().copied()
     }

@@ -53,7 +53,7 @@ pub(crate) fn lines_of(lead: u64, lines: usize) -> [usize; 2] {
     [reduce(lead), reduce(mix(lead, MULTIPLIER_B))]
 }
 
-/// Returns the bits of a key for each of its two lines, as a mask of one word with at most four bits.
+/// Returns the bits of a key for each of its two lines, as masks of one word with at most four bits set.
 #[inline(always)]
 pub(crate) fn masks_of(lead: u64) -> [u64; 2] {
     let fields = mix(lead, MULTIPLIER_A);
@@ -71,7 +71,7 @@ pub(crate) fn lanes_with(line: &Line, mask: u64) -> u8 {
 }
 
 impl MembershipRing {
-    /// Creates an empty ring of `lines` lines whose current epoch is `epoch`; see
+    /// Creates an empty ring of `lines` lines, with the current epoch `epoch`. See
     /// [`crate::sizing::ring_lines_for_rate`] for the number of lines.
     ///
     /// # Errors

@@ -242,7 +242,7 @@ pub(super) fn sort_for_room(records: &mut [Record]) {
     records.sort_unstable_by(|a, b| (a.0, b.1, a.2).cmp(&(b.0, a.1, b.2)));
 }
 
-/// Returns the number of lines of records of a ring with `cell_lines` lines.
+/// Returns the number of lines for the records of a ring that has `cell_lines` lines of cells.
 pub(super) fn lines_for(cell_lines: usize) -> usize {
     (cell_lines / CELL_LINES_PER_LINE / LANES as usize).max(LANE_LINES_MIN) * LANES as usize
 }

@@ -63,8 +63,8 @@ const fn swapped(key: &Fingerprint) -> Fingerprint {
 }
 
 impl StagedRing {
-    /// Creates an empty ring of twice `lines_per_stage` lines whose current epoch is `epoch`;
-    /// see [`crate::sizing::staged_ring_lines_for_rate`] for the number of lines.
+    /// Creates an empty ring with two stages of `lines_per_stage` lines each, and with the current epoch `epoch`. See
+    /// [`crate::sizing::staged_ring_lines_for_rate`] for the number of lines.
     ///
     /// # Errors
     /// [`CreateError`] if a parameter is out of range or the memory cannot be allocated.

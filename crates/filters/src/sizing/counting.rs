@@ -6,8 +6,8 @@
 //! times. With such signatures, the rate at threshold t equals the rate of a filter that contains only the signatures
 //! reported t times or more. This rate is between equation (4) and the rate at threshold 1.
 //!
-//! In the one-line layout a key selects a line and then one cell in each of six of its eight rows. All rows of a line
-//! have the same load, so the rate is a mean over a Poisson-distributed load, as in
+//! In the one-line layout a key selects a line. It uses six of the line's eight rows, with one cell in each. All rows
+//! of a line have the same load, so the rate is a mean over a Poisson-distributed load, as in
 //! [`one_line_rate`](super::one_line_rate).
 
 use super::bloom::edge_rate;
@@ -24,8 +24,8 @@ const ROW_CELLS: f64 = 16.0;
 /// which is an upper bound.
 const COUNTING_THRESHOLD_MAX: u32 = 1024;
 
-/// Returns ln P(c = j), equation (3): the probability of j increments of a cell by n insertions of k positions in m
-/// cells.
+/// Returns ln P(c = j), equation (3): the probability that a cell is incremented j times by n insertions, each with k
+/// positions in m cells.
 ///
 /// If m is 0, no cell is ever incremented.
 #[must_use]

@@ -55,7 +55,7 @@ pub(crate) fn merge(lines: &mut [Line], spill: &mut Spill, others: &[Line], othe
     merge_portable(lines, spill, others, other_spill);
 }
 
-/// For each pair of skipped rows, a line with 15 in all cells of these rows.
+/// For each pair of skipped rows, a line in which all cells of these rows are 15.
 static LEFT_OUT: [Line; LEFT_OUT_PAIRS.len()] = {
     let mut lines = [Line([0; ROWS]); LEFT_OUT_PAIRS.len()];
     let mut i = 0;
