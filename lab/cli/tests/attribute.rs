@@ -108,8 +108,8 @@ fn an_excerpt_too_short_to_tell_is_never_reported_as_absent() {
         assert_eq!(value["bytes_to_tell"], 95, "{value}");
         (value["verdict"].as_str().unwrap().to_owned(), output.status.code().unwrap())
     };
-    // The packets carry every prefix of the excerpt. A prefix of 95 bytes or more is found; a shorter one may be too
-    // short.
+    // The packets carry every prefix of the excerpt. A prefix of 95 bytes or more is found; a shorter one may be
+    // reported as too short.
     let mut short = 0;
     for bytes in [1, 40, 63, 64, 70, 94, 95, EXCERPT.len()] {
         for start in 0..=(EXCERPT.len() - bytes).min(9) {

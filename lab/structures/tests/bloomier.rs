@@ -1,4 +1,4 @@
-//! Tests of Bloomier filters: the survey's walk-through, why a mask is needed, and measurements with a million keys
+//! Tests of Bloomier filters: the survey's walk-through, the need for a mask, and measurements with a million keys,
 //! compared with predictions.
 
 #![expect(clippy::print_stdout, reason = "a failed test should show its figures")]

@@ -23,7 +23,8 @@ fn entries(count: u64, bits: MapBits) -> Vec<Entry> {
     keys(0, count).into_iter().map(|key| (key, key.low() as u32 & bits.value_max())).collect()
 }
 
-/// Returns the fraction of a million absent keys that have a value, and asserts that it is within four standard errors.
+/// Returns the fraction of a million absent keys that have a value, and asserts that it is within four standard errors
+/// of the prediction.
 fn measured_rate(map: &RibbonMap) -> f64 {
     let absent = keys(1 << 40, 1_000_000);
     let mut values = vec![None; absent.len()];

@@ -35,8 +35,8 @@ pub(super) struct StudyArgs {
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
 
-    /// Print the paper's means and reduction rates beside ours, and the differences in standard errors (JSON always
-    /// contains them)
+    /// Print the paper's means and reduction rates beside ours, with the differences measured in standard errors (JSON
+    /// always contains them)
     #[arg(long)]
     compare: bool,
 

@@ -1,4 +1,4 @@
-//! Line charts of error rates: by filter size, during the insertions, and of one extension relative to the other.
+//! Line charts of error rates: by filter size, by progress of the insertions, and as the ratio of the two extensions.
 
 use bruit_filters::counting::Extension;
 

@@ -43,7 +43,8 @@ pub struct Run {
     pub alignment: usize,
     /// Index, at this alignment, of the first block found.
     pub first: usize,
-    /// Offset in the payload of the first block found, in blocks; 0 if digests contain no offsets.
+    /// Offset of the first block found, counted in blocks from the start of the payload; 0 if digests contain no
+    /// offsets.
     pub offset: usize,
     /// Number of blocks found.
     pub blocks: usize,
@@ -175,7 +176,7 @@ impl<F: MembershipFilter<Key = Fingerprint>> Aligned<'_, F> {
         self.runs.push(self.run(first + start - offset, start, offset + blocks - start));
     }
 
-    /// Returns the doubled blocks within a run that were never recorded, as ranges of base blocks of the payload.
+    /// Returns those doubled blocks within a run that were never recorded, as ranges of base blocks of the payload.
     fn missing_within(&self, first: usize, offset: usize, blocks: usize) -> Vec<Range<usize>> {
         let mut missing = Vec::new();
         for level in 1..self.shape.levels() {

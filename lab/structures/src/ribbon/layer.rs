@@ -113,8 +113,8 @@ const fn place(key: &Fingerprint, salt: u64, starts: u64) -> (u64, u64) {
     let (high, low) = match salt {
         0 => (key.high(), key.low()),
         _ => {
-            // The start depends on both halves, so that keys with the same leading half have different starts, however
-            // many such keys there are.
+            // The start depends on both halves of the fingerprint, so that keys with the same leading half have
+            // different starts, however many such keys there are.
             let low = finalise(key.low() ^ salt);
             (finalise(key.high() ^ low), low)
         }
