@@ -38,7 +38,7 @@ const GENERATION: usize = 1_000_000;
 const CATCH_UP: usize = 10_000_000;
 /// Maximum number of entries in a segment.
 const ENTRIES: usize = 6_144;
-/// Number of reports sent to measure how long they take to reach another node, per transport.
+/// Number of reports sent over each transport, to measure how long they take to reach another node.
 const REPORTS: usize = 50;
 /// Number of simulated networks.
 const SEEDS: u64 = 1_000;

@@ -178,7 +178,7 @@ fn look_ups(report: &mut Report, keys: usize, bits: MapBits, target: Target) -> 
     report.add(figure(&name, pair, target))
 }
 
-/// Returns keys of which half are present, in random order, so that branches cannot be predicted.
+/// Returns keys in random order, half of which are present, so that branches cannot be predicted.
 fn mixed_keys(stored: u64) -> Vec<Fingerprint> {
     let draw = |i: u64| mixed(i ^ 0x5eed << 32);
     let one = |i| if draw(i) & 1 == 0 { key(draw(i) % stored) } else { key(1 << 60 | i) };

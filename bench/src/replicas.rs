@@ -184,8 +184,8 @@ impl Bench {
         Run { found, pairs: self.run_pairs(&key), bytes: replicas.bytes() as f64 / owners.len() as f64, features }
     }
 
-    /// Repeats the run, but ignores the features that occur in two or more good messages. For a pair, its own two
-    /// messages are not counted as good mail. This run does not query good mail.
+    /// Repeats the run, but ignores the features that occur in two or more good messages. For each pair, the two
+    /// messages of the pair are not counted as good mail. This run does not query good mail.
     fn run_knowing_ham(&self, key: FingerprintKey) -> Run {
         let mut seen: HashMap<u64, u32> = HashMap::new();
         for feature in self.ham.iter().flat_map(|name| self.features[name].all()) {
