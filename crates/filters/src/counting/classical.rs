@@ -87,7 +87,7 @@ impl<H: HashFamily> CountingFilter<H> {
 }
 
 impl<H: HashFamily, C: Cells> CountingFilter<H, C> {
-    /// Creates a filter from the given cells. It is empty if they are all zero.
+    /// Creates a filter from the given cells. The filter is empty if all cells are zero.
     ///
     /// # Errors
     /// Fails if the number of cells differs from that of `hash`, or if `hash` has more than [`HASHES_MAX`] functions.
@@ -384,7 +384,7 @@ mod tests {
     fn removing_what_was_never_inserted_under_counts_where_it_cannot_be_seen() {
         let mut filter = filter(Extension::Intuitive, 4);
         filter.insert_batch(&[6, 8]);
-        // Key 7 hits cells 7 and 8, both raised by others.
+        // Key 7 hits cells 7 and 8, both raised by other keys.
         assert_eq!(filter.remove(&7), Ok(()));
         assert_eq!([6, 8].map(|key| filter.count(&key)), [0, 0]);
     }

@@ -112,7 +112,7 @@ fn write_all(
     output.put(filter.words())
 }
 
-/// Returns the header with the number of origins of `history`.
+/// Returns `header` with its number of origins set to that of `history`.
 pub(crate) fn with_history(header: Header, history: Option<&History>) -> Result<Header, FileError> {
     let Some(history) = history else { return Ok(Header { origins: 0, ..header }) };
     let origins = history.reached(0).len();

@@ -303,7 +303,7 @@ impl History {
         bytes
     }
 
-    /// Reads the section of a file whose header has this `checksum`.
+    /// Reads the history section of a file. `checksum` is the checksum in the file's header.
     pub(crate) fn read(input: &mut impl Read, checksum: u32) -> Result<Self, FileError> {
         let mut start = [0; 4];
         read_exactly(input, &mut start)?;
