@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 
 /// Maximum time for a server to stop before it is killed.
 const STOPPING: Duration = Duration::from_secs(20);
-/// Interval at which the benchmark looks whether a server has exited.
+/// Interval at which the benchmark checks whether a server has exited.
 const STOPPING_STEP: Duration = Duration::from_millis(10);
 
 /// The assignment of processors. The benchmark runs on the first, servers run on the last, so that they do not compete.

@@ -61,7 +61,7 @@ impl Kind for Sums {
     }
 }
 
-/// Returns the MD5 of the password (padded to 32 bytes) followed by the packet.
+/// Returns the MD5 of the concatenation of the password, padded to 32 bytes, and the packet.
 fn sign(packet: &[u8]) -> [u8; SIGNATURE_BYTES] {
     let mut password = [0; 32];
     password[..PASSWORD.len()].copy_from_slice(PASSWORD.as_bytes());

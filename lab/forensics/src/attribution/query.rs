@@ -34,7 +34,7 @@ pub const DIGESTS_ASKED_MAX: u64 = 1 << 28;
 pub struct Question<'e> {
     /// The excerpt.
     pub excerpt: &'e [u8],
-    /// Number of pages queried. The limit on false matches is divided by it.
+    /// Number of pages queried. The limit on false matches is divided by this number.
     pub pages: usize,
     /// Maximum number of payload digests to look up in each page. The best place is checked for every pair, even if
     /// that takes more lookups.

@@ -14,7 +14,7 @@ use crate::random::Random;
 /// Minimum memory.
 pub const MEMORY_BYTES_MIN: u64 = 64 * 1024;
 
-/// The names may use the memory divided by this number.
+/// The names may use the total memory divided by this number.
 const LEADERS_SHARE: u64 = 8;
 
 /// Number of arrivals added to the filter at once.
