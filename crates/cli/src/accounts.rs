@@ -40,7 +40,7 @@ Examples:
 /// Maximum number of bytes read for a secret. No protocol allows a longer one.
 const SECRET_BYTES_MAX: u64 = 4096;
 
-/// Maximum number of pages requested from the server. No server has that many.
+/// Maximum number of pages of the account list that are requested. No server has a longer list.
 const PAGES_MAX: usize = 256;
 
 /// HTTP status 404.

@@ -16,8 +16,8 @@ use bruit_console::quantity::{counted, grouped};
 use bruit_console::terminal::{coloured_verdict, complain, printable};
 
 const AFTER_HELP: &str = "\
-Requires administrator access, because the output has more detail than the answer to a check. Data sent to the \
-server: the same as for 'bruit check'. Generations are numbered by age; 0 is the current one.
+Requires an administrator's token or one with monitor = true, because the output has more detail than the answer to \
+a check. Data sent to the server: the same as for 'bruit check'. Generations are numbered by age; 0 is the current one.
 
 Exit codes:
   0  every message was explained

@@ -22,7 +22,8 @@ pub(crate) use reasons::machine_word;
 /// Maximum number of bytes read from a file with a token or a password.
 const TOKEN_FILE_BYTES_MAX: u64 = 4096;
 
-/// Time limit of a request that only describes the program. Other work waits for it.
+/// Time limit of a request that only describes the program to the server's operator. It is short, because other work
+/// waits for this request.
 pub(crate) const ANNOUNCE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Maximum number of parallel requests.

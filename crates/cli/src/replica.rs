@@ -149,8 +149,8 @@ async fn follow(arguments: &ReplicaArgs, output: &mut impl Write) -> Result<Exit
     Err(failure(follower.follow(now, tell).await))
 }
 
-/// Returns the problem, if any, with a round of updates that reached the server: nothing was accepted, the data was
-/// incomplete or, without `--once`, some data was rejected.
+/// Returns the problem with a round of updates that reached the server, if there is one. It is a problem if no data was
+/// accepted or the data was incomplete. Without `--once`, rejected data is a problem, too.
 fn fault(arguments: &ReplicaArgs, round: &Round) -> Option<String> {
     let url = arguments.from.as_deref().unwrap_or_default();
     let rejected = || round.rejected.first().map(|rejected| format!("rejected data from {url}: {rejected}"));

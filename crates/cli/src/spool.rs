@@ -217,8 +217,8 @@ fn run_send(arguments: &SendArgs, output: &mut impl Write) -> Result<ExitCode, F
     })
 }
 
-/// Tells the server how many reports wait now. The server's operator sees this program and the number until the next
-/// run.
+/// Tells the server how many reports are still waiting. The server's operator sees this number until the next run of
+/// the program.
 fn announce(client: Client, waiting: usize) {
     let state = SiteState { spooled: Some(waiting as u64), ..SiteState::of(SiteProgram::Spool) };
     // Ignore errors: nothing else depends on this request.

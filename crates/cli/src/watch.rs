@@ -1,8 +1,9 @@
 //! `bruit watch`: reports mail that users move to the Junk folders of their Maildirs, and revokes mail that they move
 //! out again.
 //!
-//! An event only starts a comparison of the Junk folders with the list of known messages. So no message is missed if
-//! events are lost or the program was not running for a while. Every claim goes through the spool.
+//! An event of the file system does not say which message to claim. It only starts a comparison of the Junk folders
+//! with the list of known messages. So no message is missed if events are lost or the program was not running for a
+//! while. Every claim goes through the spool.
 
 mod events;
 mod maildir;
@@ -321,7 +322,8 @@ impl<'a> Watcher<'a> {
         let client = self.described_client();
         let sent = self.spool.send(Destinations { server: &client, rspamd: self.rspamd.as_ref() }, SEND_LIMITS);
         let error = sent.as_ref().ok().and_then(|sent| sent.error.as_ref());
-        // The server's operator sees this program with the number of waiting claims in its last request.
+        // The server's operator sees the number of waiting claims that the last request stated, so state it again after
+        // sending.
         if !error.is_some_and(is_down)
             && let Err(error) = self.described_client().with_timeout(ANNOUNCE_TIMEOUT).announce()
         {

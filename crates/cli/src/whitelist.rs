@@ -32,7 +32,7 @@ Examples:
   bruit whitelist remove --scheme pyzor --value da39a3ee5e6b4b0d3255bfef95601890afd80709
   bruit whitelist list";
 
-/// Maximum number of pages requested from the server. No server has that many.
+/// Maximum number of pages of the whitelist that are requested. No server has a longer list.
 const PAGES_MAX: usize = 256;
 
 /// Arguments of `bruit whitelist`.

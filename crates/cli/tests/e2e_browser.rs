@@ -161,10 +161,11 @@ fn an_account_is_disabled_and_the_history_is_there_after_a_kill() {
         browser.text("main").contains("Unknown: 1") && !browser.text("svg.chart").is_empty()
     };
     until("the check is in the chart", || day(&server));
-    // A minute is written when it has ended.
+    // The history is written when a minute has ended.
     clock.set(120);
     until("the minute is on disk", || pyzor_checks_on_disk(&server) == 1);
-    // A page that is open when the server is killed complains that its stream is lost.
+    // An open page would complain in the browser's log that its stream is lost when the server is killed. So leave the
+    // page.
     browser.open("about:blank");
     assert_eq!(browser.log(), [""; 0]);
     server.kill();
@@ -243,7 +244,7 @@ fn minutes(server: &Server, clock: &FakeClock) {
     assert!(revoked.status.success(), "{revoked:?}");
     let counted = run(&["count", "--recipients", "500", &bulk]);
     assert!(counted.status.success(), "{counted:?}");
-    // The check of `traffic`.
+    // `traffic` has sent one check.
     let mut sent = 1;
     for (minute, checks) in (0..).zip(CHECKS) {
         clock.set(60 * minute);

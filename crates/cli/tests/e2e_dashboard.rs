@@ -421,7 +421,7 @@ fn the_response_time_does_not_contain_the_time_for_which_replicas_wait() {
     let recorded = Instant::now();
     while !history(&server)["slots"].as_array().unwrap().iter().any(has_refusal) {
         assert!(recorded.elapsed() < Duration::from_secs(60), "{}", history(&server));
-        // With a hundred requests, the slowest one would not be seen in the 99th percentile.
+        // Poll slowly: after a hundred requests, the 99th percentile would not show the slowest one.
         thread::sleep(Duration::from_millis(500));
     }
     let history = history(&server);

@@ -86,17 +86,18 @@ trust = "pinned"
 /// The ports in [`CONFIGURATION`].
 const PORTS: [&str; 6] = ["2703", "6277", "24441", "11335", "8625", "8626"];
 
-/// Messages reported before the last snapshot, and after it.
+/// Two messages: the first was reported before the last snapshot, the second after it.
 const REPORTED: [&str; 2] = ["razor/text.eml", "razor/multipart.eml"];
 /// A message that was reported before the last snapshot and revoked after it.
 const REVOKED: &str = "razor/base64.eml";
-/// A checksum and the recipients that were counted for it before the last snapshot, and after it.
+/// A checksum, and two numbers of recipients: those counted for it before the last snapshot, and those counted after
+/// it.
 const COUNTED: ([u8; 16], [u32; 2]) = ([7; 16], [50, 30]);
-/// Digests reported before the last snapshot, and after it.
+/// Two digests: the first was reported before the last snapshot, the second after it.
 const DIGESTS: [[u8; 64]; 2] = [[8; 64], [9; 64]];
-/// Accounts that were added before the last snapshot, and after it, in addition to those in the configuration.
+/// Two accounts besides those in the configuration: the first was added before the last snapshot, the second after it.
 const ACCOUNTS: [&str; 2] = ["ann@example.org", "zoe@example.org"];
-/// Entries of the whitelist, with their options, that were added before the last snapshot, and after it.
+/// Two entries of the whitelist, with their options: the first was added before the last snapshot, the second after it.
 const WHITELIST: [(&str, &str); 2] = [("--sender", "newsletter@example.org"), ("--list", "announce.example.org")];
 /// Files that identify the server. An upgrade keeps them.
 const IDENTITY: [&str; 4] = ["realm.bruit", "node.key", "fuzzy.key", "admin.token"];

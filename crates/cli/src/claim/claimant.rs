@@ -152,7 +152,7 @@ impl<'a> Claimant<'a> {
         }
     }
 
-    /// Sends some of the other files in the spool, unless the server has failed to answer.
+    /// Sends some of the claims that earlier commands left in the spool, unless the server has failed to answer.
     pub(super) fn send_waiting(&self) {
         if let Some(spool) = self.spool.as_ref().filter(|_| !self.is_down.load(Ordering::Relaxed)) {
             let teacher = self.teacher.as_ref().filter(|teacher| !teacher.is_down.load(Ordering::Relaxed));

@@ -39,9 +39,9 @@ pub(super) fn merge(arguments: &FilterMergeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Measured error of merged counts: the number of merged servers, and the percentage of additions that went to keys
-/// with a wrong count. The figures are from `docs/paper/beyond.md` (one-line layout, Zipf counts). For a single server,
-/// the percentage is 0.02 %.
+/// Measured errors of merged counts. Each row has a number of merged servers, and the percentage of additions that went
+/// to keys with a wrong count. The figures are from `docs/paper/beyond.md` (one-line layout, Zipf counts). For a single
+/// server, the percentage is 0.02 %.
 const WRONG_PERCENT: [(usize, &str); 4] = [(2, "0.23"), (4, "0.47"), (10, "1.2"), (100, "6.4")];
 
 /// Returns a warning that merged one-line counts are not exact.

@@ -1,7 +1,8 @@
 //! Finds the administrator's token of a server on this machine.
 //!
-//! The token is sent only over loopback, and only if every process listening on that port belongs to the owner of the
-//! token file or to root. Otherwise any user could listen there while the server is stopped, and steal the token.
+//! The token is sent only over loopback, and only if every process that listens on the server's port belongs to root or
+//! to the owner of the token file. Without this check, any user could listen on the port while the server is stopped,
+//! and steal the token.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -347,7 +347,7 @@ fn first_state(junk: &HashMap<String, MessageFile>, now: u64) -> State {
     State { messages: junk.iter().map(|(key, file)| (key.clone(), record(file))).collect() }
 }
 
-/// Returns the ID of a claim. Moving a file changes its inode's time, so a later move has another ID.
+/// Returns the ID of a claim. Moving a file changes its inode's time, so a claim after a later move has another ID.
 fn id(kind: ClaimKind, path: &Path, metadata: &fs::Metadata) -> String {
     let half = |number: u8| {
         let mut hasher = DefaultHasher::new();

@@ -89,8 +89,8 @@ pub(crate) struct Load {
 struct SentReports {
     /// Signatures that were reported once, and whether each report was acknowledged.
     once: Vec<(u64, bool)>,
-    /// For each shared signature, the number of acknowledged reports and the number of all others, which may have been
-    /// accepted.
+    /// For each shared signature, the number of acknowledged reports, and the number of reports without an
+    /// acknowledgement, which may have been accepted nevertheless.
     shared: [(u32, u32); SHARED as usize],
 }
 

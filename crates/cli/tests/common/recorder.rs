@@ -123,7 +123,7 @@ pub(crate) fn expect_plain_to_agree(what: &str, differences: &Differences, messa
     }
 }
 
-/// Returns messages made from the test data: each file as it is, and with other contents added.
+/// Returns messages made from the test data: each file as it is, and four copies with text or header fields added.
 pub(crate) fn messages() -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     for folder in ["malformed", "pyzor", "razor"] {
