@@ -1,8 +1,8 @@
 //! The audit trail. Every administrative change, every download of the realm and every refused administrative request
 //! is logged at level info with target `bruit::audit`.
 //!
-//! Strangers can cause refusals, so the number of these lines per minute is limited. The next line states how many were
-//! omitted.
+//! Strangers can cause refusals, so the number of lines about refusals per minute is limited. The next such line states
+//! how many were omitted.
 
 use std::net::IpAddr;
 

@@ -223,7 +223,8 @@ pub struct DccSettings {
 pub struct PyzorSettings {
     /// The rights of Pyzor clients.
     pub rights: Rights,
-    /// The minimum count in a reply about a listed signature. SpamAssassin's threshold is 5.
+    /// The minimum count in a reply about a listed signature. Clients compare it with a threshold of their own, which
+    /// is 5 in SpamAssassin.
     pub listed_count: u32,
     /// True if each check counts one recipient.
     pub count_checks: bool,
@@ -347,7 +348,7 @@ fn invalid(key: &str, reason: impl Into<String>) -> ConfigError {
 /// A threshold that no recipient count reaches.
 pub const MANY_NEVER: u32 = MANY;
 
-/// Default window under `durability = "relaxed"`. A crash of the machine may lose the events of this period.
+/// Default window under `durability = "relaxed"`. A crash of the machine may lose the events of the last window.
 const RELAXED_WINDOW: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

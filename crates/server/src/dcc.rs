@@ -1,7 +1,7 @@
 //! Handling of DCC requests.
 //!
-//! A report counts the recipients of a message. A report of spam is also a claim. Only the checksums of texts are kept:
-//! Body, Fuz1 and Fuz2. A reply contains these current and previous totals:
+//! A report counts the recipients of a message. A report of spam is also a claim. Of a message's checksums, only those
+//! of its text are kept: Body, Fuz1 and Fuz2. For each checksum, a reply contains these current and previous totals:
 //!
 //! | checksum | totals |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Data for other servers and replicas: offers, logs, and the realm.
+//! Data for other servers and replicas: offers (signed heads, which state what the logs contain), logs, and the realm.
 //!
 //! Two listeners serve the same paths. The plain listener is part of the HTTP API; it serves the public books to
 //! callers who may check and who are in an own network or have a token. The TLS listener is for other servers. It

@@ -8,9 +8,11 @@
 //! |---|---|---|
 //! | by digest | spam | weight, list, probability 1 |
 //! | by shingles | spam | weight, list, probability: the share of the 32 shingles that agree |
-//! | either | anything else | not found |
+//! | by either | not spam | not found |
 //! | nothing | | not found |
-//! | no spam | at least `bulk.threshold` recipients | number of recipients, the list of `bulk`, probability 1 |
+//!
+//! If the verdict is unknown or nothing is found, and the digest has at least `bulk.threshold` recipients, the reply is
+//! the number of recipients, the list of `bulk`, and probability 1.
 //!
 //! A reply repeats the digest of the request, because only a hash of the stored digest is kept. Times are rounded to
 //! whole hours.

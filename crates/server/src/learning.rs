@@ -55,7 +55,8 @@ pub(crate) struct Learning {
     receiver: Mutex<Option<Receiver<Item>>>,
     /// Number of recorded messages.
     noted: AtomicU64,
-    /// Number of messages dropped because they were too long, the queue was full, or the day's features were used up.
+    /// Number of messages dropped because they were too long, the queue was full, or no more features could be recorded
+    /// on that day.
     dropped: AtomicU64,
     /// Number of learned features.
     learnt: AtomicU64,

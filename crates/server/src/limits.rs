@@ -1,9 +1,9 @@
 //! Rate limits per source, implemented as token buckets in a table of fixed size.
 //!
-//! A keyed hash assigns each source one cell in each of two rows. A source is refused only if both cells are empty.
-//! Sources share cells, as in a Bloom filter. No bucket is ever evicted, so a flood from many networks cannot regain
-//! its used tokens. A source within its limit is refused only if it shares both cells with sources over their limit.
-//! With 1,000 such sources, the probability is one in 4,300.
+//! A keyed hash assigns each source one cell in each of two rows. A source is refused only if neither cell has a token
+//! left. Sources share cells, as in a Bloom filter. No bucket is ever evicted, so a flood from many networks cannot
+//! regain its used tokens. A source within its limit is refused only if it shares both cells with sources over their
+//! limit. With 1,000 such sources, the probability is one in 4,300.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -130,7 +130,7 @@ pub(crate) struct ProtocolMetrics {
     /// Time from receiving a request to its reply, one observation per request. For claims, it includes the write to
     /// disk.
     seconds: Histogram,
-    /// The observations in `seconds` of requests that waited for news on purpose.
+    /// The durations of long polls, which are also in `seconds`. A long poll waits until there is new data.
     waits: Histogram,
 }
 
@@ -191,7 +191,7 @@ impl ProtocolMetrics {
         self.add(&tally, time);
     }
 
-    /// Counts one request that waited for news on purpose.
+    /// Counts one long poll and its duration.
     pub(crate) fn record_wait(&self, answered: Disposition, time: Duration) {
         self.record(answered, time);
         self.waits.observe(time, 1);
@@ -210,7 +210,7 @@ impl ProtocolMetrics {
         self.connections_refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of requests in each bucket of durations, without those that waited on purpose.
+    /// Returns the number of requests in each bucket of durations, without long polls.
     pub(crate) fn durations(&self) -> [u64; BUCKETS] {
         let waits = self.waits.counts();
         let mut durations = self.seconds.counts();

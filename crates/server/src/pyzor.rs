@@ -1,7 +1,7 @@
 //! Handling of Pyzor requests.
 //!
 //! `report` and `whitelist` are claims about signatures. The reply to a check consists of counts, which clients compare
-//! with their own thresholds. For a listed signature, the counts are therefore high enough to exceed these thresholds:
+//! with their own thresholds. For a listed signature, the counts are therefore high enough to reach these thresholds:
 //!
 //! | verdict | `Count` | `WL-Count` |
 //! |---|---|---|

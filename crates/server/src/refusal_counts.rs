@@ -1,5 +1,5 @@
-//! Counts of the clearinghouse's refusals, and those that operators need to see. The sentences that clients receive are
-//! in the engine ([`Refusal`]).
+//! Counts of the clearinghouse's refusals, and the refusals that operators need to see. The sentences that clients
+//! receive are in the engine ([`Refusal`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

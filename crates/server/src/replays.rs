@@ -1,5 +1,5 @@
-//! Detects replays of authenticated changes. Otherwise, an eavesdropper could repeat a change from any address, long
-//! after it was undone.
+//! Detects replays of authenticated changes. Without this check, an eavesdropper could repeat a change from any
+//! address, long after it was undone.
 //!
 //! A client that receives no reply soon sends the same bytes again, from the same address and port. Such a retry is not
 //! a replay.

@@ -642,7 +642,8 @@ fn founding(config: &Config, directory: &Path) -> Result<Founding, ServeError> {
         return Ok(founding.expect("the configuration checked the budget"));
     };
     match (Founding::read_file(file), existing) {
-        // The realm file is only needed to found the clearinghouse. Deleting this secret afterwards is good practice.
+        // The realm file is only needed to found the clearinghouse. Operators should delete it afterwards, because it
+        // contains a secret.
         (Err(FoundingError::Io(error)), Some(existing)) if error.kind() == io::ErrorKind::NotFound => Ok(existing),
         (Err(source), _) => Err(ServeError::Realm { file: file.clone(), source }),
         (Ok(given), Some(existing)) => match existing.realm.ensure_same(&given.realm) {

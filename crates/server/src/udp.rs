@@ -247,7 +247,7 @@ struct SocketState {
 /// Changes that were submitted together, and their outcomes.
 struct CompletedBatch<W> {
     changes: Vec<SubmittedChange<W>>,
-    /// Checks that counted recipients, with one event each. The checks are already answered.
+    /// Keyed hashes of checks that counted recipients, one for each event. The checks are already answered.
     counts: Vec<Fingerprint>,
     result: Result<Vec<Outcome>, SubmitError>,
     received: std::time::Instant,

@@ -148,7 +148,7 @@ fn a_connection_that_showed_a_token_outlives_the_crowd() {
     }
 }
 
-/// Asserts that each connection uses at most `bytes_max` of memory. Every other connection sends `words`.
+/// Asserts that each connection uses at most `bytes_max` of memory. Every second connection sends `words`.
 #[expect(clippy::print_stdout, reason = "docs/operators/sizing.md has the figure")]
 fn assert_cheap(words: &[u8], bytes_max: u64) {
     let running = start("[limits]\nconnections = 4096");

@@ -481,7 +481,7 @@ fn registrations_push_out_the_oldest_and_never_those_of_the_file() {
     const SELF_REGISTERED_MAX: usize = 195;
     let running = Running::start(&named("tin whistle 7", "own", "a"));
     let mut client = Client::greeted(&running);
-    // The account of the file uses one of these places.
+    // The account in the configuration uses one of these places.
     for at in 0..SELF_REGISTERED_MAX + 1 {
         let name = format!("user{at}");
         assert!(matches!(client.register(name.as_bytes(), PASSWORD), Reply::Registered { .. }), "{name}");

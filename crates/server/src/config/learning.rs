@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::ConfigError;
 use super::raw::within;
 
-/// Default number of days on which a feature must be seen.
+/// Default of [`LearningSettings::days`].
 const DAYS: u32 = 3;
 
 /// Automatic learning.
@@ -14,7 +14,7 @@ const DAYS: u32 = 3;
 pub struct LearningSettings {
     /// True to learn text that recurs in unreported mail checked by own users.
     pub checks: bool,
-    /// Number of different days on which a text must be seen before it counts as recurring.
+    /// Number of different days on which a feature of a text must be seen before it counts as recurring.
     pub days: u32,
 }
 

@@ -22,7 +22,7 @@ const RETRY: Duration = Duration::from_secs(5);
 struct Forgetter {
     /// Keys of the forgotten servers at the last check.
     forgotten: Vec<[u8; 32]>,
-    /// The server's uptime when it began to forget the servers that it is forgetting now.
+    /// The server's uptime when the removal of data began, if data is being removed now.
     since: Option<Duration>,
     rereader: Rereader,
 }

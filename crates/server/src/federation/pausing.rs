@@ -1,8 +1,8 @@
 //! Peers whose links an operator has paused. The server sends them no requests until they are resumed or the server
 //! restarts.
 //!
-//! The link does not know about the pause: its source does not answer while the peer is paused. So no request is lost
-//! halfway, and after the pause the link continues where it was.
+//! The link does not know about the pause. Its source, which requests the segments, does not answer while the peer is
+//! paused. So no request is lost halfway, and after the pause the link continues where it was.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -49,8 +49,8 @@ pub(super) struct PausableSource<S> {
 }
 
 impl<S> PausableSource<S> {
-    /// Waits until the peer is paused, or until it is not paused if `is_paused` is false. Never returns if the server
-    /// stops first.
+    /// If `is_paused` is true, waits until the peer is paused. If it is false, waits until the peer is not paused.
+    /// Never returns if the server stops first.
     async fn until(&self, is_paused: bool) {
         let mut paused = self.paused.clone();
         let reached = paused.wait_for(|paused| paused.contains(&self.key) == is_paused).await.is_ok();
@@ -64,7 +64,8 @@ impl<S: Source> Source for PausableSource<S> {
     async fn offer(&self, seen: &[u8], wait: Duration) -> Result<Offer, TransportError> {
         loop {
             self.until(false).await;
-            // A peer may take a minute to answer. An offer that arrives after the pause would still be used.
+            // A peer may take a minute to answer. If a pause begins in the meantime, drop the request, because its
+            // offer would be used despite the pause.
             tokio::select! {
                 offer = self.source.offer(seen, wait) => return offer,
                 () = self.until(true) => {}

@@ -31,7 +31,7 @@ struct PeerRecord {
     since: u64,
     lag_segments: u64,
     learned: u64,
-    /// The uptime at which a segment last arrived, or at which no segment was missing.
+    /// The latest uptime at which a segment arrived or no segment was missing.
     progressed: Duration,
 }
 
@@ -200,7 +200,8 @@ fn unreachable(looked: &PeerReport) -> Option<String> {
 }
 
 /// Returns the cause in the reason of a [`PeerState::Unreachable`]. Removes the beginning of the reason, which repeats
-/// the state, and the number at the end of an error of the operating system, which repeats the text.
+/// the state. If the reason is an error of the operating system, also removes the error number at its end, which
+/// repeats the text.
 fn cause(reason: &str) -> &str {
     let cause = reason.strip_prefix("failed to reach the other server: ").unwrap_or(reason);
     cause.split_once(" (os error").map_or(cause, |(text, _)| text).trim_end_matches('.')

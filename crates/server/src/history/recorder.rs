@@ -22,10 +22,10 @@ use crate::service::Service;
 /// Interval between two readings.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Number of readings between two readings of values that are expensive to read.
+/// Values that are expensive to read are read only once in this number of readings.
 const GAUGES_EVERY: u32 = 60;
 
-/// Readings after which the file is written even if no minute has ended.
+/// Number of readings after which the file is written even if no minute has ended.
 const WRITE_EVERY: u32 = 60;
 
 /// The history of a running server.

@@ -94,7 +94,8 @@ fn claimed(events: &[Event], outcomes: &[Outcome]) -> Result<Claimed, Fault> {
         let pairs = events.iter().zip(outcomes).filter(move |(event, _)| is_claim(event) == of_claims);
         pairs.filter_map(|(_, outcome)| outcome.refusal()).filter(|refusal| *refusal != Refusal::Whitelisted)
     };
-    // If only other events were refused, the claims are accepted, but near replicas will not be recognized.
+    // If all claims were accepted and only other events were refused, such as the text, near replicas will not be
+    // recognized.
     let last = refusals(true).next_back().or_else(|| refusals(false).next());
     let claimed =
         Claimed { reason: last.map(|refusal| refusal.to_string()), ..response(ClaimTotals::of(events, outcomes)) };

@@ -39,7 +39,7 @@ const FIELDS_MAX: usize = 64;
 /// Maximum lifetime of a connection.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Time that a connection has to finish its request when it must close.
+/// When a connection must close, maximum time for it to finish its request.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time limit of a TLS handshake.

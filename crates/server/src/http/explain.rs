@@ -36,7 +36,7 @@ pub(super) fn explain(engine: &Engine, asked: &RequestSubject, bulk_threshold: u
     }
 }
 
-/// Describes the evidence about a signature. There is none for a text that resembles no reported text.
+/// Describes the evidence about a signature. `known` is `None` for a text that resembles no reported text.
 fn signature(checked: CheckedSignature, known: Option<Explanation>) -> ExplainedSignature {
     let Some(known) = known else { return ExplainedSignature { checked, ..ExplainedSignature::default() } };
     let claims = known.claims.iter().map(|claims| GenerationClaims {

@@ -42,7 +42,7 @@ pub(super) async fn offer(
     // Replicas do not describe themselves, but only they ask for offers here.
     caller.note_site(SiteState::of(SiteProgram::Replica), &headers, &http.service);
     let offer = http.service.federation.offer(reader, &query, &headers, stop).await;
-    // A poll that fails may have waited, too.
+    // Mark failures as long polls, too, because the request may have waited before it failed.
     let mut offer = offer.unwrap_or_else(IntoResponse::into_response);
     offer.extensions_mut().insert(LongPoll);
     Ok(offer)
@@ -97,7 +97,7 @@ pub(super) fn forgetting(service: &Service, peer: &str, is_forgotten: bool) -> R
         (exchange.own(), exchange.is_forgotten(&key) == is_forgotten, recorded)
     });
     let Some(own) = own else { return Err(Fault::conflict("this server exchanges nothing with other servers")) };
-    // The change with the latest time takes effect on every node.
+    // On every node, the change with the latest time takes effect. So this change must be later than the recorded one.
     let now = service.now().max(recorded.map_or(Time(0), |at| Time(at.0 + 1)));
     Ok((!is_so).then_some(Event::Forget { now, key, by: own.key, is_forgotten }))
 }

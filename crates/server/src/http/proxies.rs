@@ -90,8 +90,8 @@ fn is_of_proxy(name: &HeaderName) -> bool {
     is_usual || name.starts_with("x-forwarded-")
 }
 
-/// Returns the client that trusted proxies name. Returns `None` if both headers are present and disagree, because a
-/// proxy writes only one of them.
+/// Returns the client that trusted proxies name. Returns `None` if `X-Forwarded-For` and `Forwarded` are both present
+/// and disagree, because a proxy writes only one of them.
 fn client(headers: &HeaderMap, proxies: &[IpNet]) -> Option<IpAddr> {
     let by_x = headers.contains_key(&X_FORWARDED_FOR).then(|| nearest(&listed(headers, &X_FORWARDED_FOR)?, proxies));
     let by_standard = headers.contains_key(header::FORWARDED).then(|| nearest(&forwarded(headers)?, proxies));

@@ -62,7 +62,7 @@ fn api(http: Http) -> Router<Http> {
         .merge(administration::routes(http))
 }
 
-/// Marks the response to a request that waits for news on purpose.
+/// Marks the response to a long poll, i.e. a request that waits until there is new data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LongPoll;
 

@@ -70,7 +70,8 @@ async fn until<T>(what: &str, mut attempt: impl AsyncFnMut() -> Option<T>) -> T 
     }
 }
 
-/// Reads the offer until it contains these heads. A server also offers a version with public books only.
+/// Reads the offer until it contains these heads. An offer of a server also contains heads that cover only the public
+/// books.
 async fn until_offered<S: Source>(source: &S, heads: &[u8]) {
     let contains = |offered: &[u8]| offered.windows(heads.len()).any(|part| part == heads);
     let offered = async || source.offer(&[], SHORT).await.ok().filter(|offer| contains(&offer.heads));
