@@ -1,8 +1,8 @@
 //! The checksums that clients of the Distributed Checksum Clearinghouse send for a message.
 //!
-//! Each checksum is an MD5 of one trait of the message. The traits are its source, three of its header fields, its
-//! body, and the letters of its text (*Fuz1*). Fuz1 is equal for messages that differ only in greetings, digits,
-//! punctuation and the paths of links.
+//! Each checksum is an MD5 of one trait of the message. The traits are the client's IP address, the envelope sender,
+//! three header fields, the body, and the letters of the text (*Fuz1*). Fuz1 is equal for messages that differ only in
+//! greetings, digits, punctuation and the paths of links.
 //!
 //! # Omissions
 //!

@@ -2,8 +2,8 @@
 //!
 //! Letters are unchanged, including case and accents. Only white space is folded. The signature is therefore unaffected
 //! by re-encoding, re-wrapping, and conversion between plain text and HTML. A message without text has no signature,
-//! because too many messages would share it. A message that only forwards another one as an attachment does not have
-//! the signature of the other one, because spam forwarded to an abuse desk is not spam.
+//! because too many messages would share it. A message that only forwards another message as an attachment does not
+//! have that message's signature, because spam forwarded to an abuse desk is not spam.
 
 use std::fmt;
 

@@ -444,7 +444,8 @@ fn is_base64(text: &str) -> bool {
 }
 
 /// Returns true if base64 lines have the lengths of armour. The last line may be a checksum. All lines above it are
-/// equally long, but the last of them may be shorter. Lines of one word each are not equally long.
+/// equally long, but the last of them may be shorter. Text with a single word on each line does not pass, because its
+/// lines are not equally long.
 fn is_armour<'t>(lines: impl Iterator<Item = &'t str>) -> bool {
     let mut lengths: Vec<usize> = Vec::new();
     let mut has_checksum = false;

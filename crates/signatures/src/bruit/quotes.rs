@@ -184,8 +184,9 @@ fn is_quoted(line: &str) -> bool {
     }
 }
 
-/// Returns true if the line is an author and a time between `>>>` and `>>>`. All lines below it are quoted, so an
-/// address or a few numbers alone are not enough: either the author has an address, or date and time are in digits.
+/// Returns true if the line is an author and a time between `>>>` and `>>>`. All lines below it count as quoted, so one
+/// sign is not enough. The line must have either an address and enough numbers for a date, or both a date and a time in
+/// digits.
 fn is_enclosed(line: &str) -> bool {
     let inner = line.strip_prefix(">>>").and_then(|line| line.strip_suffix(">>>")).unwrap_or_default();
     let others = || inner.split_ascii_whitespace().filter(|word| !word.contains('@'));

@@ -50,14 +50,16 @@ struct BoundaryMark {
 }
 
 impl<'a> BodySections<'a> {
-    /// Returns the sections of the `body` of a message with these values of [`FIELDS`].
+    /// Creates an iterator over the sections of a message's `body`. `fields` are the values of [`FIELDS`] in the
+    /// message's header.
     pub(super) fn new(fields: [Option<&[u8]>; 2], body: &'a [u8]) -> Self {
         let mut sections = Self { rest: body, boundaries: Vec::new(), encoding: Encoding::default() };
         sections.open(fields, 0);
         sections
     }
 
-    /// Continues after the header of a part nested in `depth` multiparts, with these values of [`FIELDS`].
+    /// Continues after the header of a part that is nested in `depth` multiparts. The array has the values of
+    /// [`FIELDS`] in this header.
     fn open(&mut self, [content_type, encoding]: [Option<&[u8]>; 2], depth: usize) {
         self.boundaries.truncate(depth);
         self.boundaries.extend(content_type.filter(|_| depth < NESTING_MAX).and_then(boundary));

@@ -1,9 +1,9 @@
 //! Selection of the lines that are hashed.
 //!
 //! A run is a sequence of characters without white space. Four things are removed from each line, in this order: runs
-//! of [`RUN_CHARACTERS_MAX`] or more characters, runs that contain an `@`, letters followed by a colon with the rest of
-//! their run, and white space. No removal joins two runs, so a single pass over each run performs all four. A line with
-//! fewer than [`LINE_CHARACTERS_MIN`] characters left is dropped.
+//! of [`RUN_CHARACTERS_MAX`] or more characters, runs that contain an `@`, letters followed by a colon (together with
+//! the rest of their run), and white space. No removal joins two runs, so a single pass over each run performs all
+//! four. A line with fewer than [`LINE_CHARACTERS_MIN`] characters left is dropped.
 
 use std::borrow::Cow;
 

@@ -204,8 +204,8 @@ fn host<C: Character>(link: &[C], in_href: bool) -> String {
     host.strip_suffix('.').unwrap_or(host).to_owned()
 }
 
-/// Removes the first run of at least two characters that ends in `=` from `link`, and returns the result up to its
-/// first white space.
+/// Removes from `link` the first run of at least two characters that ends in `=`. Returns the result up to its first
+/// white space.
 fn without_assignment<C: Character>(link: &[C]) -> Vec<C> {
     let mut start = 0;
     let mut kept = link.to_vec();

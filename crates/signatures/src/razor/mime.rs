@@ -115,8 +115,8 @@ fn boundary(kept: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// Returns the value of the last `boundary=` that has a value and begins within `line_length`, but not at the very
-/// start. A quoted value may extend beyond the line.
+/// Returns the value of the last `boundary=` in the first line of `text`, which has `line_length` bytes. One without a
+/// value, or at the very start of the line, is ignored. A quoted value may extend beyond the line.
 fn boundary_value(text: &[u8], line_length: usize) -> Option<&[u8]> {
     let line = head(text, line_length);
     let places = line.windows(BOUNDARY.len()).enumerate().skip(1).rev();
