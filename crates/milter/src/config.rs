@@ -120,7 +120,7 @@ pub struct GreylistSettings {
     pub recipients: u32,
     /// Period in which the recipients are counted.
     pub within: Duration,
-    /// Time before which a retry is deferred again.
+    /// Time after the first deferral. A retry before it is over is deferred again.
     pub delay: Duration,
 }
 

@@ -100,7 +100,7 @@ impl Socket {
     }
 }
 
-/// The times at which a connection has to be cut off.
+/// The limits of a connection, and the times from which they count.
 struct Deadlines {
     limits: Limits,
     /// Time of the last complete command.

@@ -97,7 +97,7 @@ pub(crate) struct Remote {
 }
 
 impl Unavailable {
-    /// The names in metrics, except "busy", which is also used for messages without memory.
+    /// The names in metrics, except "busy", which is also the name for messages that did not fit into memory.
     pub(crate) const NAMES: [&str; 4] = ["timed_out", "unreachable", "refused", "malformed"];
 
     /// Returns the name in metrics and header fields.

@@ -210,7 +210,7 @@ impl Service {
             if last.is_none_or(|last| last.elapsed() >= SPOOL_INTERVAL) {
                 let filter = self.current();
                 filter.send_spool();
-                // Mail announces the milter, too, so there is no hurry at the start.
+                // Not at the start: checks of mail describe the milter to the server, too.
                 if last.is_some() {
                     filter.announce();
                 }

@@ -63,9 +63,9 @@ const fn opposite(kind: ClaimKind) -> ClaimKind {
     }
 }
 
-/// Returns one key for each signature of the report, or one for its message if the report is for rspamd. Claims of the
-/// given kind have these keys, too, if the same person makes them about the same message. If two messages share a key
-/// by chance, one claim waits for the other.
+/// Returns the keys that a claim of this kind has if the reporter of `report` makes it about the same message: one for
+/// each signature, or one for the message if the report is for rspamd. If two messages share a key by chance, one claim
+/// waits for the other.
 fn keys(report: &SpooledReport, kind: ClaimKind) -> Vec<u64> {
     let key = |scheme: &str, value: &[u8]| {
         let mut hasher = DefaultHasher::new();

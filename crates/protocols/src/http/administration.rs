@@ -44,7 +44,7 @@ pub struct AccountEntry {
 /// Track record of an account's claims.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AccountTrust {
-    /// Lower bound for the fraction of right claims among the account's claims.
+    /// Lower bound for the share of the account's claims that are correct.
     pub precision: f64,
     /// Weight of the account's claims.
     pub weight: f64,

@@ -60,7 +60,7 @@ pub struct Checked {
     /// Number of recipients counted, including those of this request.
     pub bulk_count: u32,
     /// Number of recipients at which a message becomes bulk, as set by the request or, failing that, by the server.
-    /// Older servers omit it.
+    /// Older servers omit this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bulk_threshold: Option<u32>,
     /// Number of recipients that this request added to the total. Present only if the request counts recipients.

@@ -111,9 +111,9 @@ impl<'f> Request<'f> {
         self.op
     }
 
-    /// Returns the error code if the request is invalid, whichever user sent it. Call this after verifying the
-    /// signature. Errors have the same precedence as in the original server: malformed version, unsupported version,
-    /// unknown operation, invalid digest.
+    /// Returns the error code if the request is invalid for every user. Call this after verifying the signature. Errors
+    /// have the same precedence as in the original server: malformed version, unsupported version, unknown operation,
+    /// invalid digest.
     #[must_use]
     pub const fn fault(&self) -> Option<Code> {
         match self {

@@ -57,7 +57,7 @@ pub struct ReportedParts {
 /// A part of a reported mail.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportedPart {
-    /// The kind of piece that this part of the mail is.
+    /// Kind of this part, such as the main text or a picture.
     pub piece: Piece,
     /// Signatures of the part.
     pub signatures: Vec<Signature>,

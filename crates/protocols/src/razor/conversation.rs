@@ -130,13 +130,13 @@ struct Question {
 enum Effect {
     /// No effect.
     Other,
-    /// Determines which parts are requested.
+    /// The answers determine which parts are requested.
     Report { announced: Vec<E4Signature>, ep4: Ep4 },
-    /// Determines the user's challenge.
+    /// The answer determines the user's challenge.
     Challenge { user: Vec<u8> },
-    /// Determines whether the user is authenticated.
+    /// The answer determines whether the user is authenticated.
     Verify { user: Vec<u8> },
-    /// Allows only further blobs from now on, regardless of the answer.
+    /// From now on, only further blobs are allowed, regardless of the answer.
     Bodies,
 }
 
