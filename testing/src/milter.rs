@@ -248,7 +248,8 @@ impl<S: Read + Write> Mta<S> {
         self.answers()
     }
 
-    /// Sends a message to a milter that does not answer before the end of the message. Returns the answers to that end.
+    /// Sends a message to a milter that does not answer before the end of the message. Returns the answers that follow
+    /// the end of the message.
     ///
     /// # Errors
     /// As for [`answer`](Self::answer).

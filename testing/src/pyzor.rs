@@ -48,8 +48,8 @@ pub enum AnswerError {
 }
 
 impl Outgoing<'_> {
-    /// Appends the request to `out`. `sign` computes the signature of the text so far and the time, as forty hex
-    /// digits. Servers ignore the signature of an anonymous request.
+    /// Appends the request to `out`. `sign` is called with the text written so far and with the time in decimal digits.
+    /// It returns the signature of both, as forty hex digits. Servers ignore the signature of an anonymous request.
     pub fn encode(&self, out: &mut Vec<u8>, sign: impl FnOnce(&[u8], &[u8]) -> [u8; 40]) {
         let start = out.len();
         put(out, "Op: ", self.op.name());

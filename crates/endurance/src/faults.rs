@@ -65,7 +65,7 @@ impl Fault {
         }
     }
 
-    /// Returns health states. The faulty node must show at least one of them, if there are any.
+    /// Returns health states of which the faulty node must show at least one. If the list is empty, none is required.
     pub(crate) const fn own_states(self) -> &'static [&'static str] {
         match self {
             Self::Clock(_) => &["clock_jump"],
@@ -75,7 +75,8 @@ impl Fault {
         }
     }
 
-    /// Returns health states. Each of the other nodes must show at least one of them, if there are any.
+    /// Returns health states of which each of the other nodes must show at least one. If the list is empty, none is
+    /// required.
     pub(crate) const fn others_states(self) -> &'static [&'static str] {
         match self {
             Self::Away | Self::LongAway | Self::Partition | Self::BrokerKill | Self::BrokerLoss => PEER_STATES,

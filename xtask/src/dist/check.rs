@@ -38,7 +38,7 @@ pub(crate) fn check() -> Result<()> {
     run_container(&release)
 }
 
-/// Runs Prometheus' own tool on the files for it that the package installs.
+/// Runs Prometheus' own tool on the files that the package installs for Prometheus.
 fn check_alerts(release: &Release) -> Result<()> {
     let folder = release.root_of("bruit").join("usr/share/bruit/prometheus");
     let commands: [&[&str]; 3] = [
