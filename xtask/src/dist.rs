@@ -1,7 +1,7 @@
 //! `cargo xtask dist`: builds the release files of the last commit.
 //!
-//! Everything is made from a copy of the committed sources, with times taken from the commit and without paths of this
-//! machine, so that two runs should give the same bytes.
+//! Everything is made from a copy of the committed sources. Times are taken from the commit, and paths of this machine
+//! are left out. So two runs should give the same bytes.
 
 mod archives;
 mod build;

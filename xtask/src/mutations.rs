@@ -1,8 +1,8 @@
 //! `cargo xtask endurance --mutations`: puts deliberate faults into a copy of the coordinator, one at a time, and shows
 //! that simulated networks catch each of them.
 //!
-//! The copy is in the target directory, so that external crates are not built again. A fault is a replacement of text
-//! that occurs exactly once in its file; a test checks that it still does.
+//! The copy is in the target directory, so that external crates are not built again. A fault replaces a text that must
+//! occur exactly once in its file. A test checks that every such text still does.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -189,9 +189,9 @@ fn source(arguments: &ReplicaArgs) -> Result<HttpsSource, Failure> {
     }
 }
 
-/// Returns a source that fetches the realm with the token of a server on this machine, or `None` if the user supplied a
-/// token or no local token is found. The token is sent with this one request only, because another program may listen
-/// at the address later.
+/// Returns a source that fetches the realm with the token of a server on this machine. Returns `None` if the user
+/// supplied a token, or if no local token is found. The token is sent with this one request only, because another
+/// program may listen at the address later.
 fn one_time_source(arguments: &ReplicaArgs) -> Result<Option<HttpsSource>, Failure> {
     let url = arguments.from.as_deref().unwrap_or_default();
     let has_token =

@@ -74,7 +74,8 @@ pub(crate) fn run(arguments: &StoreArgs, output: &mut impl Write) -> Result<Exit
     outcome.and_then(|code| flushed.map(|()| code)).map_err(never_one)
 }
 
-/// Changes the exit code of other errors, such as a full disk, to 2. Exit code 1 is reserved for a damaged store.
+/// Changes exit code 1 of an error that is not a damaged store, such as a full disk, to 2. Exit code 1 is reserved for
+/// a damaged store.
 fn never_one(failure: Failure) -> Failure {
     match failure {
         Failure::Other(error) => Failure::BadInput(format!("{error:#}")),

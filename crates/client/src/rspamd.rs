@@ -130,8 +130,8 @@ impl Rspamd {
         self.timeout
     }
 
-    /// Trains rspamd with a message: a report adds it to the fuzzy storages and trains the classifier with it as spam;
-    /// a revocation deletes it from the fuzzy storages and trains the classifier with it as ham.
+    /// Trains rspamd with a message. A report adds the message to the fuzzy storages, and the classifier learns it as
+    /// spam. A revocation deletes the message from the fuzzy storages, and the classifier learns it as ham.
     ///
     /// The classifier is trained first, because it recognises a message that is sent again. If it refuses the message
     /// permanently, the fuzzy storages still learn it.

@@ -94,8 +94,8 @@ pub(crate) fn refusal(template: &str, checked: &Checked, subject: &Subject) -> S
     template.replace("{verdict}", checked.verdict.name()).replace("{signature}", &signature)
 }
 
-/// Returns the signature that decided, as `bruit explain --signature` expects it. If the decision rests on a near
-/// replica, which has no signature, returns the signature of the message's own text.
+/// Returns the signature that decided the verdict, as `bruit explain --signature` expects it. If the decision rests on
+/// a near replica, which has no signature, returns the signature of the message's own text.
 fn signature(checked: &Checked, subject: &Subject) -> Option<String> {
     let written = |scheme: &str, value: &str| {
         let is_plain = value.len() <= 128 && value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'%');

@@ -27,8 +27,8 @@ pub enum Action {
 pub struct Policy {
     /// Action for spam.
     pub spam: Action,
-    /// Minimum confidence for the action for spam. Below it, spam is tagged or, if that action is `Accept`, delivered
-    /// unchanged.
+    /// Minimum confidence at which the action for spam is taken. Below it, spam is tagged or, if that action is
+    /// `Accept`, delivered unchanged.
     pub spam_confidence: u8,
     /// Action for bulk mail.
     pub bulk: Action,
@@ -36,8 +36,8 @@ pub struct Policy {
     pub bulk_recipients: Option<u32>,
     /// Action for suspected mail.
     pub suspect: Action,
-    /// Minimum confidence for the action for suspected mail. Below it, suspected mail is tagged or, if that action is
-    /// `Accept`, delivered unchanged.
+    /// Minimum confidence at which the action for suspected mail is taken. Below it, suspected mail is tagged or, if
+    /// that action is `Accept`, delivered unchanged.
     pub suspect_confidence: u8,
 }
 

@@ -1,5 +1,5 @@
-//! The recipients of one message, as they arrive. Memory does not grow with their number, except for the addresses that
-//! a split may remove, which are bounded in number and length.
+//! The recipients of one message, as they arrive. Memory does not grow with their number. The only exception are the
+//! addresses that a split may remove, whose number and length are bounded.
 
 use std::sync::Arc;
 

@@ -290,7 +290,7 @@ impl Service {
     }
 }
 
-/// A connection's place among the open ones, given back on drop.
+/// Counts a connection as open until it is dropped.
 struct Place(Arc<Service>);
 
 impl Drop for Place {

@@ -1,7 +1,7 @@
 //! Wire protocols of mail clients and mail servers: decodes requests and encodes replies.
 //!
-//! Each protocol is a module. The modules keep within fixed limits. They use no sockets, no clock, no accounts and no
-//! stored data. Input is checked as strictly as the real clients allow.
+//! Each protocol is a module, with fixed limits on the sizes of requests and replies. The modules use no sockets, no
+//! clock, no accounts and no stored data. Input is checked as strictly as the real clients allow.
 //!
 //! | module | protocol |
 //! |---|---|

@@ -1,8 +1,8 @@
 //! Limits on TCP connections: in total, per class, and per network outside `own_networks`.
 //!
 //! The class of a connection is known once the client has proven its identity with a token, a login or a TLS key.
-//! Before that, the connection is unproven. Unproven connections share a pool that leaves the other classes their
-//! reserves. When the pool is full, a new connection is not refused. Instead, the server closes the unproven
+//! Before that, the connection is unproven. Unproven connections share a pool: all connections except those reserved
+//! for other classes. When the pool is full, a new connection is not refused. Instead, the server closes the unproven
 //! connections that have been idle for [`CROWDED_IDLE`]. If there are none, it closes the longest idle connection of
 //! the network that has the most unproven connections. So strangers displace only strangers.
 //!
@@ -340,7 +340,7 @@ impl Permit {
         let mut open = self.connections.open();
         let Some(before) = self.state.class() else { return };
         let is_more = before.is_unproven() || (before == Class::Own && class == Class::Peer);
-        // Anyone can register an account, so logged-in clients must leave the other classes their reserves.
+        // Anyone can register an account, so logged-in clients must not use the connections reserved for other classes.
         let has_room = class != Class::Account || open.keeps_reserves(before, class);
         if is_more && has_room {
             open.unproven.remove(&self.state.id);
@@ -447,8 +447,8 @@ mod tests {
         assert_eq!(connections.open().count(Class::Stranger), STRANGERS_MAX);
     }
 
-    /// Anyone can register an account and log in with it any number of times, so accounts must leave the other classes
-    /// their reserves.
+    /// Anyone can register an account and log in with it any number of times, so logins must not use the connections
+    /// reserved for other classes.
     #[test]
     fn logins_do_not_take_what_is_reserved_for_strangers() {
         let connections = Arc::new(Connections::default());

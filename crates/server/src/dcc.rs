@@ -211,8 +211,8 @@ fn report_events(answers: &MessageTotals, targets: Targets, caller: &DccCaller, 
     count.into_iter().chain(claim).collect()
 }
 
-/// Fills in the totals before and after a report from its outcomes and the current verdicts. Returns the result for the
-/// metrics. Copies of a report have the same outcomes and therefore get the same reply.
+/// Fills in the totals before and after a report. They follow from the report's outcomes and the current verdicts.
+/// Returns the result for the metrics. Copies of a report have the same outcomes and therefore get the same reply.
 fn answer_report(service: &Service, outcomes: &[Outcome], answers: &mut MessageTotals, many: u32) -> Disposition {
     let counted = outcomes.iter().find_map(|outcome| match outcome {
         Outcome::Counted { totals, .. } => Some(&totals[..]),

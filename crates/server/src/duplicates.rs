@@ -175,7 +175,7 @@ mod tests {
         duplicates.forget(request(1));
         assert_eq!(duplicates.find(request(1), Duration::from_secs(9)), None);
         duplicates.begin(request(1), Duration::from_secs(9));
-        // The leftover entry of the first attempt does not expire the second.
+        // When the leftover entry of the first attempt expires, the second attempt is still remembered.
         assert_eq!(duplicates.find(request(1), REMEMBERED + Duration::from_secs(1)), Some(FirstCopy::InProgress));
     }
 

@@ -1,9 +1,9 @@
 //! Data for other servers and replicas: offers (signed heads, which state what the logs contain), logs, and the realm.
 //!
-//! Two listeners serve the same paths. The plain listener is part of the HTTP API; it serves the public books to
-//! callers who may check and who are in an own network or have a token. The TLS listener is for other servers. It
-//! identifies a client by its key, and the client's relation in the configuration decides what it may read. A client
-//! without a known key may read nothing.
+//! Two listeners serve the same paths. The plain listener is part of the HTTP API, and serves the public books. A
+//! caller must have the right to check, and must be in an own network or have a token. The TLS listener is for other
+//! servers. It identifies a client by its key, and the client's relation in the configuration decides what it may read.
+//! A client without a known key may read nothing.
 //!
 //! | module | contents |
 //! |---|---|

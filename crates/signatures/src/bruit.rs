@@ -183,7 +183,7 @@ pub enum Quoted {
     /// The sender's own words, disguised as a quotation. Nearly all words are in quoted lines, and no author is named
     /// above them.
     IsDisguise,
-    /// Another author's words, to which the sender added hardly any.
+    /// Another author's words. The sender added hardly any words.
     IsAllThereIs,
 }
 

@@ -6,7 +6,7 @@
 //!
 //! # Omissions
 //!
-//! - **Fuz2** counts only words from dictionaries that come with the original program and may not be used here. The
+//! - **Fuz2** covers only words in dictionaries that come with the original program and may not be used here. The
 //!   original client computes Fuz2, and a server only compares it.
 //! - **Greylisting and reputation checksums** depend on the configuration of a client or its server. [`substitute_sum`]
 //!   computes the checksum of a substitute header, but [`sign()`] does not use it.

@@ -11,7 +11,7 @@ pub const SENDER_BYTES_MAX: usize = 64 + 1 + 255;
 /// Maximum length of the field in bytes. A longer field is ignored.
 const FIELD_BYTES_MAX: usize = 4 * 1024;
 
-/// Returns the address in the only `From` field, if it contains exactly one.
+/// Returns the address in the `From` field, if there is exactly one such field and it contains exactly one address.
 pub fn of(message: &[u8]) -> Option<String> {
     let fields = Fields::of(message);
     let mut values = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"from")).map(|(_, value)| value);

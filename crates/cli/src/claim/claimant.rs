@@ -1,5 +1,5 @@
-//! Makes one claim: sends it to the server, trains rspamd with the message if requested, and stores the claim and the
-//! message in a spool until the server and rspamd have answered.
+//! Makes one claim: sends it to the server and, if requested, trains rspamd with the message. With a spool, the claim
+//! and the message are stored until the server and rspamd have answered.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,7 +33,7 @@ pub(super) struct Outcome {
 
 /// The result of a claim.
 pub(super) enum ClaimResult {
-    /// The server's answer. Without a spool, this is also the error if the server did not answer.
+    /// The server's answer. Without a spool, this may also be the error of a request that the server did not answer.
     Answered(Answer),
     /// The claim is in the spool, because of this error.
     Spooled(String),

@@ -1,6 +1,6 @@
 //! The section of `bruit store inspect` about the clearinghouse: its parameters and contents.
 //!
-//! It prints the realm's name, never its key.
+//! The section has the realm's name, but never its key.
 
 use bruit_engine::time::Time;
 use bruit_engine::{Engine, RingStatus, TableStatus};

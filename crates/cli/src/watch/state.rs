@@ -18,8 +18,8 @@ const LOCK: &str = ".lock";
 /// Prefix of files that are being written.
 const TEMPORARY: &str = ".tmp-";
 
-/// Locks the folder of the state files until the result is dropped. Two processes would overwrite each other's state, and
-/// make claims twice.
+/// Locks the folder of the state files until the result is dropped. Without the lock, two processes could overwrite
+/// each other's state and make claims twice.
 ///
 /// # Errors
 /// If another process has locked it, or if the lock cannot be created.

@@ -97,8 +97,8 @@ fn built(name: &str) -> PathBuf {
     Path::new(env!("CARGO_BIN_EXE_bruit")).with_file_name(name)
 }
 
-/// Builds `target` if `file` does not exist. Cargo builds it together with all tests, but not if only this test is
-/// built.
+/// Builds `target` if `file` does not exist. Cargo builds the target when it builds all tests, but not when it builds
+/// only this test.
 fn ensure_built(file: &Path, target: &[&str]) {
     if file.is_file() {
         return;

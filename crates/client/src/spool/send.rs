@@ -319,8 +319,8 @@ pub const fn is_down(error: &ClientError) -> bool {
     !matches!(error, ClientError::Refused { .. })
 }
 
-/// Returns true if the report may be accepted later. This includes a report that was refused because of a missing
-/// right, because the operator can grant the right.
+/// Returns true if the report may be accepted later. This includes a report that was refused for lack of a right,
+/// because the operator can grant the right.
 fn waits(error: &ClientError) -> bool {
     error.is_passing()
         || matches!(error, ClientError::Refused { problem, .. } if matches!(problem.status, 401 | 403 | 404 | 408 | 421))

@@ -15,7 +15,7 @@ use crate::metrics::Disposition;
 const KEPT_MAX: usize = 3;
 
 /// The reply about a message. The totals of checksums that are not kept or are in the whitelist file are known at once.
-/// The others are filled in later.
+/// The totals of all other checksums are filled in later.
 #[derive(Clone, Copy)]
 pub(super) struct MessageTotals {
     totals: [Totals; ITEMS_MAX],

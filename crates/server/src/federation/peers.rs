@@ -199,9 +199,9 @@ fn unreachable(looked: &PeerReport) -> Option<String> {
     ))
 }
 
-/// Returns the cause in the reason of a [`PeerState::Unreachable`]. Removes the beginning of the reason, which repeats
-/// the state. If the reason is an error of the operating system, also removes the error number at its end, which
-/// repeats the text.
+/// Extracts the cause from the reason of a [`PeerState::Unreachable`]. Removes the beginning of the reason, which
+/// repeats the state. If the reason is an error of the operating system, also removes the error number at its end,
+/// which repeats the text.
 fn cause(reason: &str) -> &str {
     let cause = reason.strip_prefix("failed to reach the other server: ").unwrap_or(reason);
     cause.split_once(" (os error").map_or(cause, |(text, _)| text).trim_end_matches('.')

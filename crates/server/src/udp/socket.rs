@@ -21,8 +21,7 @@ pub(crate) const BATCH: usize = 64;
 /// shorter. A longer datagram is truncated.
 pub(crate) const DATAGRAM_BYTES_MAX: usize = 8_192;
 
-/// Size of a receive buffer. It is not a power of two, because all datagrams would then begin in the same set of the
-/// processor's cache.
+/// Size of a receive buffer. With a power of two, all datagrams would begin in the same set of the processor's cache.
 const BUFFER_BYTES: usize = DATAGRAM_BYTES_MAX + 64;
 
 /// Size of the kernel's receive buffer, which holds datagrams while a batch is processed.

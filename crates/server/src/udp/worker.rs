@@ -332,9 +332,9 @@ impl<P: Datagrams> Round<P> {
         under_way < most && service.admits_claims(reporter, source, signatures(events), settings, *uptime)
     }
 
-    /// Queues a reply. Drops it if it is longer than the request and a stranger exceeds the limit on such replies,
-    /// because the stranger's address may be forged and belong to a victim. Returns the result to count, and the reason
-    /// if the reply was dropped.
+    /// Queues a reply. A reply that is longer than its request is dropped if a stranger exceeds the limit on such
+    /// replies, because the stranger's address may be forged and belong to a victim. Returns the result to count, and
+    /// the reason if the reply was dropped.
     fn reply(
         &mut self,
         peer: &DatagramSource,

@@ -15,8 +15,8 @@ const LINE_CUES_MIN: usize = 3;
 /// Minimum percentage of a line's content words that belong to the topic.
 const LINE_PERCENT_MIN: usize = 80;
 
-/// Minimum number of different topic words in a line that a provider added. It does not apply directly below a rule,
-/// i.e. a line of symbols. In any case, all content words of a provider's line must belong to the topic.
+/// Minimum number of different topic words in a line that a provider added. It does not apply below a rule, i.e. a line
+/// of symbols. In any case, all content words of a provider's line must belong to the topic.
 const PROVIDER_CUES_MIN: usize = 2;
 
 /// Minimum number of different words of one topic in a paragraph of boilerplate.

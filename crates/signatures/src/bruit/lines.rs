@@ -2,8 +2,8 @@
 //! firm.
 //!
 //! Only the sender's own text is matched, so the other lines cause no false matches. But a sender could hide text by
-//! imitating such lines. So each rule requires more than one sign. `docs/near-replicas.md` lists the remaining
-//! loopholes.
+//! making it look like one of these other kinds. So each rule requires more than one sign. `docs/near-replicas.md`
+//! lists the remaining loopholes.
 
 use std::ops::Range;
 

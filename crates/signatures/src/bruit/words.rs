@@ -1,5 +1,5 @@
-//! The matching form of words, which consists only of letters. Digits and symbols that replace letters are converted,
-//! and obstacles between letters are removed.
+//! The matching form of words, which consists only of letters. Digits and symbols that stand for letters are converted
+//! to them, and other characters between letters are removed.
 //!
 //! The form need not be spelt correctly. It only has to be the same for all ways of writing a word.
 

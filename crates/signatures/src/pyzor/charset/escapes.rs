@@ -88,7 +88,7 @@ struct State {
     /// Meanings of unshifted and of shifted bytes.
     meanings: [Meaning; 2],
     is_shifted: bool,
-    /// True within an escape sequence of another kind, which is treated as text.
+    /// True within an unknown escape sequence, which is treated as text.
     is_passing: bool,
 }
 
@@ -162,7 +162,7 @@ impl State {
             (Iso2022::Japanese1, b"$D" | b"$(D") => *unshifted = Meaning::JisX0212,
             (Iso2022::Korean, b"$C" | b"$(C") => *unshifted = Meaning::KsX1001,
             (Iso2022::Korean, b"$)C") => *shifted = Meaning::KsX1001,
-            // The shifted meaning is never used in Japanese.
+            // Japanese text never uses the shifted meaning, so it need not be set.
             (Iso2022::Japanese | Iso2022::Japanese1, b"$)@" | b"$)B") | (Iso2022::Japanese1, b"$)D") => {}
             _ => text.push(None),
         }
