@@ -39,7 +39,7 @@ const VERSION: u16 = 7;
 const VERSION_BEFORE_CLAIM_IDS: u16 = 6;
 /// The last version in which every other node had rings of its own.
 const VERSION_SEPARATE: u16 = 5;
-/// The last version before the budget could change and before listings and revocations had daily shares. A snapshot of
+/// The last version before the budget could change and before listings and revocations had daily quotas. A snapshot of
 /// this version or an older one contains no sizes, so the sizes chosen when the clearinghouse was founded apply.
 const VERSION_FOUNDED: u16 = 2;
 /// The last version without exchange between servers.

@@ -8,6 +8,8 @@
 //! half-keys. Generations are independent, except that a key whose own positions repeat is more often a false positive
 //! in all generations. The formulas take this into account.
 
+use std::sync::LazyLock;
+
 use super::error::{SizingError, ensure_keys, ensure_rate};
 use super::one_line::{LINE_BITS, fewest};
 use super::plan::CELLS_MAX;
@@ -183,9 +185,12 @@ fn counts_generation_rate(keys: u64, lines: u64) -> f64 {
 /// Returns a table. Entry u is the probability that u given positions of a word are all set, for a Poisson number of
 /// half-keys.
 fn covered_by_load(mean_half_keys: f64) -> [f64; POSITIONS + 1] {
-    let by_load = covered_after_half_keys();
+    let by_load = &*COVERED_AFTER_HALF_KEYS;
     std::array::from_fn(|u| poisson_mixture(mean_half_keys, by_load.len() as u64, |load| by_load[load as usize][u]))
 }
+
+/// The table is the same for every ring, and searches for a size need it thousands of times.
+static COVERED_AFTER_HALF_KEYS: LazyLock<Vec<[f64; POSITIONS + 1]>> = LazyLock::new(covered_after_half_keys);
 
 /// Returns a table. Entry `[h][u]` is the probability that u given positions are all set after h half-keys, up to an h
 /// at which the probability is 1.
