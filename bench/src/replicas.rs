@@ -41,8 +41,7 @@ const CLASSES: [(&str, &str, f64); 8] = [
     ("short bases", "all attacks on messages of fewer than 50 words", 0.90),
 ];
 
-/// Kinds of pairs that are not replicas. Each kind has the maximum share of its pairs that may be mistaken for
-/// replicas.
+/// Kinds of pairs that are not replicas, each with a limit: the share of its pairs that may be mistaken for replicas.
 const PAIRS: [(&str, f64); 7] = [
     ("newsletter", 0.003),
     ("reply_quote", 0.10),

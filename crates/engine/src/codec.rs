@@ -99,8 +99,8 @@ impl<'a> Reader<'a> {
         self.array(what).map(u64::from_le_bytes)
     }
 
-    /// Reads a number of items. Checks that the rest of the input is long enough for them, at `bytes_each` bytes or
-    /// more per item.
+    /// Reads an item count. Checks that the rest of the input is long enough for that many items, at `bytes_each`
+    /// bytes or more per item.
     ///
     /// # Errors
     /// [`Malformed::OutOfRange`] if the number exceeds `most`; [`Malformed::Truncated`] if the rest of the input is too

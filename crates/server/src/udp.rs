@@ -137,7 +137,7 @@ impl NamedAccount {
 pub(crate) enum Step<W> {
     /// The request gets no reply.
     Drop(Disposition),
-    /// The reply is written.
+    /// The reply is in the buffer, and only has to be sent.
     Reply(Disposition),
     /// The signatures of the request are in the batch.
     Check(W),

@@ -156,8 +156,8 @@ impl Pages {
         Ok(Written { page, removed: self.take_removed() })
     }
 
-    /// Returns the removed pages that have not been reported yet. They were removed for a page that could then not be
-    /// written.
+    /// Returns the removed pages that have not been reported yet. They were removed to make room for a page, but writing
+    /// that page failed.
     pub fn take_removed(&mut self) -> Vec<PageName> {
         std::mem::take(&mut self.removed)
     }

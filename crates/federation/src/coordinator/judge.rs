@@ -120,6 +120,12 @@ impl Known {
         Self { servers: servers.collect(), ..Self::default() }
     }
 
+    /// Returns these servers with the verified heads of `other`, so that none of those heads are verified again.
+    #[must_use]
+    pub fn sharing_verified(self, other: &Self) -> Self {
+        Self { verified: Arc::clone(&other.verified), ..self }
+    }
+
     /// Returns a set in which every server in an offer counts as a known peer. This is for replicas, which fetch only
     /// public books.
     #[must_use]
@@ -136,8 +142,7 @@ impl Known {
         let origins = Heads::read_all(offer).into_iter().flatten().map(|heads| heads.origin());
         let keys: BTreeMap<[u8; 32], PublicKey> =
             origins.filter_map(|Origin { key, .. }| Some((key, PublicKey::from_bytes(&key).ok()?))).collect();
-        let verified = Arc::clone(&self.verified);
-        Arc::new(Self { verified, ..Self::new(keys.into_values().map(|key| (key, Relation::Peer))) })
+        Arc::new(Self::new(keys.into_values().map(|key| (key, Relation::Peer))).sharing_verified(self))
     }
 
     /// Returns the key of a known origin.
@@ -580,7 +585,7 @@ mod tests {
         assert_eq!(offered(&bytes, REALM, &all).1, [ExchangeRefusal::Forged]);
         all.verified.put(bytes.clone(), ours.clone(), 1);
         assert_eq!(offered(&bytes, REALM, &all).0, [SignedHeads { heads: ours, bytes: bytes.clone() }]);
-        let nobody = Known { verified: Arc::clone(&all.verified), ..Known::new([]) };
+        let nobody = Known::new([]).sharing_verified(&all);
         assert!(offered(&bytes, REALM, &nobody).0.is_empty(), "the server is no longer known");
     }
 

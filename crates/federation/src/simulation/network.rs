@@ -9,6 +9,7 @@ mod faults;
 mod traffic;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bruit_engine::event::{By, Event};
 use bruit_engine::exchange::{Chain, Frontier, Origin, OriginChange, Relation, Terms};
@@ -159,7 +160,9 @@ impl Network {
             let joins = others.chain(with_liar.then(|| join(count, Relation::Peer))).collect();
             Server::new(&blank, key(number), offset, true, joins, ends(number))
         };
-        let nodes: Vec<_> = (0..count).map(|number| node(number, 3 + random.random_range(0..4))).collect();
+        let mut nodes: Vec<_> = (0..count).map(|number| node(number, 3 + random.random_range(0..4))).collect();
+        let shared = Arc::clone(&nodes[0].known);
+        nodes.iter_mut().for_each(|node| node.share_verified(&shared));
         let liar = with_liar.then(|| {
             let joins = (0..count).map(|number| join(number, Relation::Peer)).collect();
             Server::new(&blank, key(count), 3, false, joins, Vec::new())
@@ -287,7 +290,8 @@ impl Network {
         Err(format!("no agreement after {} seconds: {}", HEALING_MS / 1_000, truth::disagreement(self)))
     }
 
-    /// Extends the history of a liar that forked it to the length of the first version, so that nodes notice the fork.
+    /// If the liar forked its history, extends the forked version to the length of the first one, so that nodes notice the
+    /// fork.
     fn lengthen_fork(&mut self) {
         let (number, now_ms) = (self.nodes.len(), self.now_ms);
         for _ in 0..if self.liar.is_some() && self.is_polite { FORK_SEGMENTS } else { 0 } {

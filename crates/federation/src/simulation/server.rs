@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bruit_engine::budget::Plan;
 use bruit_engine::event::Event;
-use bruit_engine::exchange::{Chain, Origin, OriginChange, Relation};
+use bruit_engine::exchange::{Book, Chain, Origin, OriginChange, Relation};
 use bruit_engine::realm::{BookSizes, Realm};
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Policy};
@@ -33,8 +33,9 @@ pub(super) const KEY: FingerprintKey = FingerprintKey::narrow([5; 16]);
 /// Start time of every run.
 pub(super) const START: Time = Time(1_700_000_011);
 
-/// Small sizes, but large enough that no two signatures of a run share all cells.
-const SIZES: BookSizes = BookSizes { spam_lines: 64, revoked_lines: 64, claim_lines: 256, bulk_lines: 256 };
+/// Small sizes, but large enough that no two signatures of a run share all cells. When the memory of a node grows, its
+/// records of large counts are copied, so they must fill less than half of the table of records.
+const SIZES: BookSizes = BookSizes { spam_lines: 64, revoked_lines: 64, claim_lines: 512, bulk_lines: 512 };
 
 /// Maximum number of the rereader's requests that one step carries out. A server can crash between two steps.
 const REREAD_STEPS: usize = 12;
@@ -102,6 +103,9 @@ pub(super) struct Server {
     /// Number of events whose facts are counted by the logs of an earlier incarnation instead.
     counted_by_log: usize,
     pub(super) backup: Option<Backup>,
+    /// The spam chains of a forgotten server, each with the last sequence that this server had applied when it forgot
+    /// that server.
+    pub(super) taken_from_forgotten: BTreeMap<Chain, u64>,
     /// The incarnation that ran on a disk that was replaced by an old copy.
     pub(super) replaced: Option<Origin>,
     /// A violated condition.
@@ -181,6 +185,7 @@ impl Server {
             founded: 0,
             counted_by_log: 0,
             backup: None,
+            taken_from_forgotten: BTreeMap::new(),
             replaced: None,
             fault: None,
         };
@@ -264,11 +269,24 @@ impl Server {
         if event.time() > self.engine.now() {
             self.tick(event.time());
         }
+        let forgotten = self.engine.exchange().forgotten().count();
         let outcome = self.engine.apply(&event);
         if !matches!(outcome, Outcome::Refused(_)) {
             self.journal.push(Record { event, fact });
         }
+        if self.engine.exchange().forgotten().count() > forgotten {
+            self.note_forgotten();
+        }
         outcome
+    }
+
+    /// Notes what this server had applied of a server that it has just forgotten. The engine drops these chains once its
+    /// books are rebuilt.
+    fn note_forgotten(&mut self) {
+        let exchange = self.engine.exchange();
+        let is_spam = |chain: &Chain| matches!(chain.book, Book::Listed | Book::Revoked | Book::Votes);
+        let theirs = exchange.chains().filter(|(chain, _)| is_spam(chain) && exchange.is_forgotten(&chain.origin.key));
+        self.taken_from_forgotten = theirs.map(|(chain, frontier)| (chain, frontier.sequence)).collect();
     }
 
     /// Submits events of the coordinator.
@@ -401,7 +419,13 @@ impl Server {
     /// Sets the accepted origins: those of other servers that are not forgotten, and our own.
     fn set_known(&mut self) {
         let others = self.others.iter().filter(|(key, _)| !self.unknown.contains(key.as_bytes())).cloned();
-        self.known = Arc::new(Known::new(others.chain([(self.key.public(), Relation::Cluster)])));
+        let known = Known::new(others.chain([(self.key.public(), Relation::Cluster)]));
+        self.known = Arc::new(known.sharing_verified(&self.known));
+    }
+
+    /// Uses the verified heads of another server, too, because signatures take most of the time of a run.
+    pub(super) fn share_verified(&mut self, other: &Known) {
+        self.known = Arc::new(Known::clone(&self.known).sharing_verified(other));
     }
 
     /// Returns true if the server with this key was forgotten here.

@@ -50,7 +50,8 @@ impl LocalServer {
     /// Replaces the peers whose segments are accepted.
     pub(super) fn set_peers(&self, peers: &[PeerSettings]) {
         let known = known(&self.service, self.shelf.key().public(), peers);
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
+        let mut present = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        *present = Arc::new(known.sharing_verified(&present));
     }
 }
 

@@ -93,7 +93,9 @@ pub(super) fn update(
     };
     let update = AccountUpdate { credential, standing, group, enabled: patch.enabled };
     if update == AccountUpdate::default() {
-        return Err(Fault::malformed("nothing to change: expected secret, enabled, standing or group"));
+        return Err(Fault::malformed(
+            "nothing to change: give at least one of the fields `secret`, `enabled`, `standing` and `group`",
+        ));
     }
     Ok(AccountChange::Update { protocol, name: patch.name.into_bytes().into(), update })
 }

@@ -34,7 +34,7 @@ impl Chance {
         counted.map(|aligned| self.expected_offsets(aligned)).sum()
     }
 
-    /// Returns the expected number of offsets at which `blocks` given consecutive blocks are all found.
+    /// Returns the expected number of offsets at which every block of a given run is found. The run has `blocks` blocks.
     #[must_use]
     pub fn expected_offsets(&self, blocks: usize) -> f64 {
         let offsets = (self.longest_blocks + 1).saturating_sub(blocks);

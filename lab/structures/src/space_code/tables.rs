@@ -14,7 +14,7 @@ pub const CONFIDENCE: f64 = 0.95;
 /// still not hit is e^-6. This is less than the probability beyond either end of an interval.
 const TAIL: f64 = 6.0;
 
-/// The estimates for a number of hits.
+/// The estimates for one given number of hits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) likely: f64,

@@ -129,7 +129,9 @@ impl Network {
     /// seal as soon as it has reached one other node, and a broker may have lost its heads.
     fn restore(&mut self, number: usize) {
         let node = &self.nodes[number];
-        let is_first = node.replaced.is_none() && node.is_up && self.wiring == Wiring::Direct && self.lost.is_empty();
+        // The last copy of what the first node has to fetch back may be on the second disk.
+        let is_first = self.summary.disks_replaced == 0;
+        let is_first = is_first && node.is_up && self.wiring == Wiring::Direct && self.lost.is_empty();
         let Some(backup) = node.backup.as_ref().filter(|_| is_first) else { return };
         let Some(own) = node.origin().filter(|own| backup.origin == *own) else { return };
         let is_missing = |(chain, at): (Chain, Frontier)| {
