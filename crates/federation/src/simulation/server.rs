@@ -103,9 +103,8 @@ pub(super) struct Server {
     /// Number of events whose facts are counted by the logs of an earlier incarnation instead.
     counted_by_log: usize,
     pub(super) backup: Option<Backup>,
-    /// The spam chains of a forgotten server, each with the last sequence that this server had applied when it forgot
-    /// that server.
-    pub(super) taken_from_forgotten: BTreeMap<Chain, u64>,
+    /// The last sequence of each chain of listings that this server had applied when it forgot another server.
+    pub(super) listed_before_forgetting: BTreeMap<Chain, u64>,
     /// The incarnation that ran on a disk that was replaced by an old copy.
     pub(super) replaced: Option<Origin>,
     /// A violated condition.
@@ -185,7 +184,7 @@ impl Server {
             founded: 0,
             counted_by_log: 0,
             backup: None,
-            taken_from_forgotten: BTreeMap::new(),
+            listed_before_forgetting: BTreeMap::new(),
             replaced: None,
             fault: None,
         };
@@ -275,18 +274,14 @@ impl Server {
             self.journal.push(Record { event, fact });
         }
         if self.engine.exchange().forgotten().count() > forgotten {
-            self.note_forgotten();
+            self.note_listed();
         }
         outcome
     }
 
-    /// Notes what this server had applied of a server that it has just forgotten. The engine drops these chains once its
-    /// books are rebuilt.
-    fn note_forgotten(&mut self) {
-        let exchange = self.engine.exchange();
-        let is_spam = |chain: &Chain| matches!(chain.book, Book::Listed | Book::Revoked | Book::Votes);
-        let theirs = exchange.chains().filter(|(chain, _)| is_spam(chain) && exchange.is_forgotten(&chain.origin.key));
-        self.taken_from_forgotten = theirs.map(|(chain, frontier)| (chain, frontier.sequence)).collect();
+    fn note_listed(&mut self) {
+        let chains = self.engine.exchange().chains().filter(|(chain, _)| chain.book == Book::Listed);
+        self.listed_before_forgetting = chains.map(|(chain, frontier)| (chain, frontier.sequence)).collect();
     }
 
     /// Submits events of the coordinator.

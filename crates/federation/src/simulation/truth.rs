@@ -10,13 +10,14 @@ use bruit_engine::spam::ClaimCounts;
 use bruit_engine::trust::Claim;
 use bruit_engine::verdict::Kind;
 use bruit_filters::Fingerprint;
+use bruit_filters::sorted::decode_sorted;
 
 use super::link::End;
 use super::network::{FORGED, Network, PEER_CAP, VICTIMS, signature, signatures};
 use super::server::{Fact, Server};
 use crate::coordinator::peer::PeerState;
 use crate::keys::SIGNATURE_BYTES;
-use crate::segment::{SEGMENT_HEADER_BYTES, split};
+use crate::segment::{SEGMENT_HEADER_BYTES, Segment, UnverifiedSegment, split};
 
 /// A kind of count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,7 +61,7 @@ pub(super) fn compare(network: &Network) -> Result<(), String> {
     compare_copies(network)?;
     for (number, node) in network.members().enumerate() {
         compare_counts(&sums, node).map_err(|what| format!("node {number}: {what}"))?;
-        compare_forged(network, node).map_err(|what| format!("node {number}: {what}"))?;
+        compare_forged(node).map_err(|what| format!("node {number}: {what}"))?;
         compare_victims(node).map_err(|what| format!("node {number}: {what}"))?;
     }
     compare_sets(network)?;
@@ -198,19 +199,13 @@ fn compare_victims(node: &Server) -> Result<(), String> {
 /// Checks that claims and counts made only by the forgotten node have left no trace.
 ///
 /// One trace is allowed. Another member may have listed a signature because of the forgotten node's claims, before it
-/// knew of the break-in. A member that had not received these claims when it forgot the node cannot tell this listing
-/// from others.
-fn compare_forged(network: &Network, node: &Server) -> Result<(), String> {
-    let lacks = |other: &Server| {
-        let has_taken = |(chain, sequence)| node.taken_from_forgotten.get(chain) >= Some(sequence);
-        !other.taken_from_forgotten.iter().all(has_taken)
-    };
-    let may_be_listed = network.members().any(lacks);
+/// knew of the break-in. A member that receives this listing after it forgot the node cannot tell it from others.
+fn compare_forged(node: &Server) -> Result<(), String> {
     for forged in FORGED.map(signature) {
         let (verdict, total) = (node.engine.check(&forged, 0), node.engine.bulk().total(&forged));
         let is_allowed = match verdict.kind {
             Kind::Unknown => true,
-            Kind::Spam => may_be_listed && verdict.counts == ClaimCounts::default(),
+            Kind::Spam => verdict.counts == ClaimCounts::default() && was_listed_late(node, &forged),
             _ => false,
         };
         if !is_allowed || total > 0 {
@@ -218,6 +213,28 @@ fn compare_forged(network: &Network, node: &Server) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Returns true if the server received a listing of a signature after it forgot another server.
+fn was_listed_late(node: &Server, of: &Fingerprint) -> bool {
+    let logs = node.logs.logs();
+    let late = logs.iter().filter(|(chain, _)| chain.book == Book::Listed).flat_map(|(chain, log)| {
+        let before = node.listed_before_forgetting.get(chain).copied().unwrap_or(0);
+        segments(log).filter(move |segment| segment.sequence > before)
+    });
+    late.into_iter().any(|segment| {
+        decode_sorted(segment.payload, segment.entries as usize).is_ok_and(|(highs, _)| highs.contains(&of.high()))
+    })
+}
+
+/// Returns the complete segments of a log.
+fn segments(log: &[u8]) -> impl Iterator<Item = Segment<'_>> {
+    let mut rest = log;
+    std::iter::from_fn(move || {
+        let (first, behind) = split(rest).ok().flatten()?;
+        rest = behind;
+        Some(*UnverifiedSegment::decode(first).ok()?.segment())
+    })
 }
 
 fn compare_sets(network: &Network) -> Result<(), String> {
