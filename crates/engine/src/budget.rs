@@ -3,7 +3,7 @@
 //! [`SHARES`] divides the budget between the structures. The sizing functions of `bruit-filters` compute the number of
 //! signatures that each structure holds at the error rates below. Memory use does not grow with traffic: a full
 //! structure refuses new entries, evicts its oldest entries or, if it is a filter, has a higher error rate.
-//! [`crate::Engine::status`] warns before that happens.
+//! [`crate::Engine::status`] warns before a structure is full.
 
 use bruit_filters::sizing::{counts_ring_rate, ring_rate, staged_ring_rate};
 
@@ -19,18 +19,19 @@ pub const BUDGET_MIN: u64 = 8 << 20;
 /// Maximum memory. With more memory, ticks could not clear a generation within one day.
 pub const BUDGET_MAX: u64 = 32 << 30;
 
-/// Maximum share of unreported signatures that checks wrongly find listed in any generation of the window.
+/// Maximum share of unreported signatures that checks wrongly find listed, over the whole window.
 pub const SPAM_RATE: f64 = 1e-6;
 /// Maximum share of listed signatures that may be mistaken for revoked ones. Each such mistake misses spam.
 pub const REVOKED_RATE: f64 = 1e-4;
 /// Maximum share of signatures with a wrong recipient count, over the window. Wrong counts are too high, mostly by one.
 pub const COUNT_RATE: f64 = 0.2;
-/// Maximum share of signatures with a wrong claim count. The claim that listed a signature is not counted.
+/// Maximum share of signatures with a wrong claim count. The count does not include the claim that listed the
+/// signature.
 pub const CLAIM_COUNT_RATE: f64 = 0.2;
 
 /// Maximum error rate of a book, as a multiple of the planned one. Above the planned rate, only anchors and peers may
 /// add signatures. At the maximum rate, no new signature is accepted until the next generation begins. The error rate
-/// must never reach ten times the planned one. The factor is well below ten, because a segment of another server is
+/// must never reach ten times the planned one. This factor is well below ten, because a segment of another server is
 /// accepted as a whole and can take a book beyond this maximum.
 pub const STRETCH: f64 = 5.0;
 /// Maximum error rate of counts. Once this share of signatures has a wrong count, no new signature is counted.
@@ -52,14 +53,14 @@ const LINE_BYTES: u64 = 64;
 /// and undo log of a running snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// Listed signatures: 10,000,000 with 256 MiB, at an error rate of [`SPAM_RATE`].
+    /// Listed signatures: 10,000,000 with a budget of 256 MiB, at an error rate of [`SPAM_RATE`].
     pub spam: u64,
     /// Revoked signatures: about one for every ten listed.
     pub revoked: u64,
-    /// Claim counts, without the claims that list a signature: 4,000,000 signatures with 256 MiB, at an error rate of
-    /// [`CLAIM_COUNT_RATE`].
+    /// Claim counts, without the claims that list a signature: 4,000,000 signatures with a budget of 256 MiB, at an
+    /// error rate of [`CLAIM_COUNT_RATE`].
     pub claims: u64,
-    /// Recipient counts: 20,000,000 signatures with 256 MiB, at an error rate of [`COUNT_RATE`].
+    /// Recipient counts: 20,000,000 signatures with a budget of 256 MiB, at an error rate of [`COUNT_RATE`].
     pub bulk: u64,
     /// Reporters and unsettled claims.
     pub trust: u64,
@@ -144,7 +145,7 @@ impl Plan {
 
     /// Returns the plan after a change of the budget. No ring shrinks. Each ring grows to the largest whole multiple of
     /// its lines that fits the budget. A ring cannot grow by a fraction: if some lines were copied more often than
-    /// others, lookups would change.
+    /// others, lookups would give wrong results.
     ///
     /// # Errors
     /// [`BudgetOutOfRange`] if the budget is too small or too large.

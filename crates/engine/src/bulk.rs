@@ -103,7 +103,7 @@ impl BulkBook {
         own.filter(|ring| holds(ring, epoch)).or(self.nodes.as_ref())
     }
 
-    /// Adds recipients counted by another node, in the ring that [`node_ring`](Self::node_ring) returns.
+    /// Adds recipients counted by another node to the ring that [`node_ring`](Self::node_ring) returns.
     pub(crate) fn count_of_node(&mut self, origin: &Origin, epoch: u64, fingerprint: &Fingerprint, amount: u32) {
         let own = self.others.get_mut(origin).filter(|counted| counted.cap == MANY).map(|counted| &mut counted.ring);
         if let Some(ring) = own.filter(|ring| holds(ring, epoch)).or(self.nodes.as_mut()) {

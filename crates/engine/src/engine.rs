@@ -90,7 +90,7 @@ pub struct Engine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// A tick.
+    /// A tick was applied.
     Ticked {
         /// True if both books have reached their current epochs. If false, apply another tick soon.
         arrived: bool,
@@ -235,7 +235,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Returns true if the same request may succeed if it is repeated later.
+    /// Returns true if the same request may succeed later.
     #[must_use]
     pub const fn is_temporary(&self) -> bool {
         matches!(

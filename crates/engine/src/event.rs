@@ -51,7 +51,7 @@ pub enum Event {
         /// Signatures, at most [`FINGERPRINTS_MAX`].
         fingerprints: Vec<Fingerprint>,
     },
-    /// A claim about a message, which counts at most once.
+    /// A claim about a message. If the claim is repeated, it still counts only once.
     IdentifiedClaim {
         /// Time of the claim.
         now: Time,
@@ -73,7 +73,7 @@ pub enum Event {
     Text {
         /// Reporter and time.
         by: By,
-        /// Fingerprint of the text in the books, to which the claim applies.
+        /// Fingerprint of the text in the books. Claims about the text apply to this fingerprint.
         fingerprint: Fingerprint,
         /// Features used to find near replicas.
         text: Text,
@@ -92,7 +92,8 @@ pub enum Event {
         /// Features, at most [`GOOD_FEATURES`].
         features: Vec<u64>,
     },
-    /// A text, identified by rspamd's digest and shingles. The claim itself applies to the fingerprint of the digest.
+    /// A text, identified by rspamd's digest and shingles. The claim about the text is a separate event, and applies to
+    /// the fingerprint of the digest.
     Shingles {
         /// Reporter and time.
         by: By,
@@ -505,8 +506,8 @@ impl By {
 }
 
 impl OriginChange {
-    /// Returns true if the standing is allowed: another server is an anchor or earns trust, but is never one of our own
-    /// users.
+    /// Returns true if the standing is allowed: another server may be an anchor or earn trust, but is never one of our
+    /// own users.
     const fn is_within_bounds(&self) -> bool {
         match self {
             Self::Join { terms, .. } => matches!(terms.standing, Standing::Pinned | Standing::Account),

@@ -163,14 +163,14 @@ pub struct Chain {
     pub generation: u64,
 }
 
-/// The progress of a chain.
+/// The position up to which this server has a chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frontier {
     /// Number of segments.
     pub sequence: u64,
     /// Hash of the last segment.
     pub hash: Hash,
-    /// Total length of the segments in bytes, the offset of the next one in the chain's log.
+    /// Total length of the segments in bytes, which is also the offset of the next segment in the chain's log.
     pub offset: u64,
     /// Number of entries.
     pub entries: u64,
@@ -196,7 +196,7 @@ pub struct Terms {
     pub relation: Relation,
     /// Standing used to weigh a peer's listings and revocations: an anchor, or a reporter that earns trust.
     pub standing: Standing,
-    /// Independence group of the peer.
+    /// Group of the peer. Reporters of one group count as one voice.
     pub group: u64,
     /// Maximum number of recipients accepted from a peer for each signature.
     pub cap: u32,

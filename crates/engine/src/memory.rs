@@ -19,7 +19,7 @@ pub struct NotEnoughMemory {
     pub budget_bytes: u64,
 }
 
-/// Formats a number of bytes with a unit.
+/// A size in bytes, displayed with a unit.
 struct Bytes(u64);
 
 impl fmt::Display for Bytes {

@@ -1,8 +1,8 @@
 //! The realm: the parameters that servers must share for their books to merge.
 //!
-//! In the paper, servers need "the same parameters and hash functions". Here, one type contains all of these. A realm
-//! is created when a clearinghouse is founded, and is stored next to its data. Every file and segment contains its
-//! [`RealmId`]. Data of different realms cannot be merged.
+//! In the paper of Yan and Cho, servers need "the same parameters and hash functions". Here, one type contains all of
+//! these. A realm is created when a clearinghouse is founded, and is stored next to its data. Every file and segment
+//! contains its [`RealmId`]. Data of different realms cannot be merged.
 //!
 //! The key and the epochs must be equal; the sizes of the books may differ. Servers exchange fingerprints, and each
 //! stores them in books that fit its own memory. The sizes at the founding of a realm remain part of its encoding and
@@ -67,7 +67,7 @@ impl std::fmt::Display for RealmId {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the realms differ in {what}: expected {ours}, found {theirs}")]
 pub struct RealmMismatch {
-    /// First difference.
+    /// Name of the first parameter that differs.
     pub what: &'static str,
     /// Value in this realm.
     pub ours: String,

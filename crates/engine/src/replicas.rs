@@ -6,7 +6,7 @@
 //! contains the text's fingerprint, which identifies the text in the books.
 //!
 //! Features seen in two good messages, or in one revoked message, do not count. Such features are not stored, and those
-//! that are already stored no longer vote. This applies the paper's two filters to features.
+//! that are already stored no longer vote. This applies the two filters of Yan and Cho's paper to features.
 //!
 //! ```
 //! use bruit_engine::replicas::{Replicas, Scratch};
@@ -48,7 +48,7 @@ use crate::budget::multiple;
 use crate::engine::resize::{StructurePreview, preview_lines};
 
 /// Maximum number of features that a check looks up: the ones with the lowest fingerprints. This limit can hide a
-/// reported text only in a message about 150 times as long.
+/// reported text only in a message that is about 150 times as long as the text.
 pub const CHECKED_MAX: usize = 8_192;
 
 /// Minimum number of reports in an index. A feature that was never reported still matches slots by chance (0.13 slots
@@ -80,7 +80,7 @@ pub struct Replicas {
     stored: u64,
     /// Reports with too few features to be found by votes, keyed by the fingerprint of the whole text.
     wholes: HashMap<Fingerprint, Owner>,
-    /// Features that do not count.
+    /// Features known from good mail, which do not count.
     good: Good,
     /// Live generations, oldest first. For each, its epoch and the number of its first report.
     generations: VecDeque<(u64, u64)>,

@@ -239,7 +239,7 @@ impl Shingles {
     }
 
     /// Returns the record with this digest. If there is none, returns the record that owns the most shingles, if these
-    /// are more than half. If several records own the same number, returns the newest.
+    /// are more than half. If several records own equally many, returns the newest of them.
     pub fn check(
         &self,
         digest: &Digest,

@@ -1,8 +1,8 @@
 //! The spam book, as in Razor: listed signatures, revoked signatures, and counts of claims.
 //!
-//! Two rings, like the paper's pair of filters: a signature is spam if it is listed and not revoked. The newer
-//! generation decides: a revocation outweighs every listing of its own generation and of older ones. A report of a
-//! revoked signature does not renew its listing, so a revocation never expires before the listing that it revokes. To
+//! Two rings, like the pair of filters in Yan and Cho's paper: a signature is spam if it is listed and not revoked. The
+//! newer generation decides: a revocation outweighs every listing of its own generation and of older ones. A report of
+//! a revoked signature does not renew its listing, so a revocation never expires before the listing that it revokes. To
 //! list the signature again takes more evidence than before (see [`crate::trust`]).
 //!
 //! Most signatures are reported once in a generation, by the report that lists them. So a listing represents one report
@@ -10,7 +10,7 @@
 //! therefore too high by one if the signature was reinstated, or listed by a report under another flag.)
 //!
 //! Nodes of one operator would lose reports this way: if two nodes list the same signature, only one report would
-//! count. So a node that exports claims to other nodes counts all of them, except in generations that already had
+//! count. So a node that exports claims to other nodes counts every claim, except in generations that already had
 //! listings when the export began.
 //!
 //! If a revocation proves wrong in its own generation, a listing of the same generation cannot outweigh it. The
@@ -41,8 +41,8 @@ pub const REINSTATED_MAX: usize = 4_096;
 /// have flag 0.
 pub const FLAGS: u8 = 16;
 
-/// Size of the ring for the claims of other nodes, in multiples of our own. Nodes count every claim, including the one
-/// that lists a signature, so each listing of the cluster is in this ring.
+/// Size of the ring for the claims of other nodes, as a multiple of the size of our own ring. Nodes count every claim,
+/// including the one that lists a signature, so each listing of the cluster is in this ring.
 const NODE_CLAIMS_FACTOR: usize = 2;
 
 /// Listed and revoked signatures by generation, and counts of claims about them.
@@ -90,7 +90,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Returns true if the signature is listed and no revocation outweighs that.
+    /// Returns true if the signature is listed and no revocation outweighs the listing.
     #[must_use]
     pub fn is_spam(&self) -> bool {
         match (self.listed.newest(), self.revoked.newest()) {
@@ -181,7 +181,8 @@ impl SpamBook {
         }
     }
 
-    /// Counts a claim. Do not call this for a report that is already counted as the listing it caused.
+    /// Counts a claim. Do not call this for a report that caused a listing if the listing already counts as that report
+    /// (see [`counts_by_listing`](Self::counts_by_listing)).
     pub(crate) fn count(&mut self, claim: Claim, flag: u8, fingerprint: &Fingerprint) {
         self.claims.insert(&claim_key(claim, flag, fingerprint));
     }
@@ -352,7 +353,7 @@ impl SpamBook {
         self.others.values_mut().for_each(|ring| ring.grow(claims));
     }
 
-    /// Iterates over the ring of our own counts and those of other nodes.
+    /// Iterates over the rings of claims: our own ring, and those of other nodes.
     fn rings(&self) -> impl Iterator<Item = &CountsRing> {
         std::iter::once(&self.claims).chain(&self.nodes).chain(self.others.values())
     }
@@ -410,7 +411,7 @@ pub(crate) fn empty_like(ring: &CountsRing) -> CountsRing {
     empty_ring(ring, lines)
 }
 
-/// Returns an empty ring of `lines` lines that ages together with another ring.
+/// Returns an empty ring of `lines` lines that ages together with the ring `beside`.
 pub(crate) fn empty_ring(beside: &CountsRing, lines: usize) -> CountsRing {
     try_empty_ring(beside, lines).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -101,7 +101,8 @@ impl Standing {
         matches!(self, Self::Trap | Self::Own | Self::Pinned)
     }
 
-    /// Returns the class: strangers, accounts, anchors. Entries of a higher class are never evicted for a lower one.
+    /// Returns the class: strangers, accounts, anchors. Entries of a higher class are never evicted for entries of a
+    /// lower class.
     const fn class(self) -> u8 {
         match self {
             Self::Stranger => 0,

@@ -214,8 +214,8 @@ fn what_a_node_said_is_gone_everywhere_and_the_rest_is_as_if_it_had_never_been_t
     }
 }
 
-/// A node lists what another node's users report. So the listings of honest nodes can be due to the claims of a
-/// forgotten one.
+/// A node lists what another node's users report. So a listing by an honest node can be due to claims of the forgotten
+/// node.
 #[test]
 fn listings_that_others_made_from_its_claims_alone_are_gone_too() {
     let mut nodes = cluster(&[0, 1, BAD]);

@@ -18,7 +18,7 @@ use bruit_signatures::bruit::Features;
 
 use common::{BULK_EPOCH, KEY, SPAM_EPOCH, START, by, fingerprint, snapshot, tick};
 
-/// Number of reported signatures. As many other signatures are never reported.
+/// Number of reported signatures. The same number of further signatures is never reported.
 const SIGNATURES: u32 = 6_000;
 const TEXTS: u32 = 60;
 

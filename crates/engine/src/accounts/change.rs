@@ -29,7 +29,7 @@ pub enum AccountChange {
         name: Box<[u8]>,
         /// Credential that authenticates the account.
         credential: Credential,
-        /// Independence group.
+        /// Group of reporters that count as one voice.
         group: u64,
         /// Standing assigned by the operator.
         standing: Standing,
@@ -60,7 +60,7 @@ pub enum AccountChange {
     },
 }
 
-/// Changes of an account by the operator. Absent fields stay as they are.
+/// Changes that the operator makes to an account. Fields that are `None` stay as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccountUpdate {
     /// New credential. It must belong to the account's protocol.

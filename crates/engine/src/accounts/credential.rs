@@ -8,7 +8,7 @@ use super::razor::{self, RazorVerifier};
 use crate::codec::{Malformed, Reader};
 use crate::passwords::{WeakPassword, judge};
 
-/// A secret to register with, as entered or received.
+/// The secret of a new account or a changed one, as entered or received.
 #[derive(Clone, Copy)]
 pub enum Secret<'a> {
     /// A Razor password.

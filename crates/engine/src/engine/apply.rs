@@ -242,8 +242,8 @@ impl Engine {
                     self.revoke(fingerprint, entry, by, made);
                 }
             }
-            // An own user revoked a signature that is not listed. Record this in the book, so that it still holds after
-            // the nursery has evicted the claim.
+            // An own user revoked a signature that is not listed. Record the revocation in the book, so that it still
+            // holds after the nursery has evicted the claim.
             Change::Nothing if claim == Claim::Revoke && by.reporter.standing == Standing::Own && !entry.is_spam() => {
                 self.revoke(fingerprint, entry, by, made);
             }
@@ -263,8 +263,7 @@ impl Engine {
     /// Revokes a signature. `entry` is its state in the book.
     fn revoke(&mut self, fingerprint: &Fingerprint, entry: &Entry, by: &By, made: ClaimSite) {
         self.spam.revoke(fingerprint);
-        // This also adds the signature to a set that is being rebuilt, but not if only forgotten servers support the
-        // revocation.
+        // Also add the signature to a set that is being rebuilt, unless only forgotten servers support the revocation.
         self.join_shadow(Book::Revoked, self.spam.epoch(), &[*fingerprint]);
         if !entry.revoked.contains(0) {
             self.export_signature(Book::Revoked, fingerprint);

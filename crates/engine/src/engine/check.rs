@@ -54,8 +54,8 @@ pub struct FoundText {
     /// Fingerprint of the text in the books.
     pub fingerprint: Fingerprint,
     /// True if the same text was stored in the current generation. If not, a report of the message should store the
-    /// message's text under the same fingerprint. A text that is still in circulation then does not expire, and copies
-    /// of the new message are found, too.
+    /// message's text under the same fingerprint. That way, a text that is still in circulation does not expire, and
+    /// copies of the new message are found, too.
     pub is_current: bool,
     /// True if the message differs in only a few words from the first text stored under this fingerprint.
     pub is_same: bool,
@@ -113,9 +113,10 @@ impl Engine {
         Verdict { kind, reason, bulk_count, ..Verdict::default() }
     }
 
-    /// Returns the stored text that a report of this message applies to. This is the oldest text that is the same. If
-    /// there is none, it is the oldest text that the message is close to. If a message merely resembles a text, a
-    /// report of it must not count as another voice about that text.
+    /// Returns the stored text that a report of this message applies to. Among the texts that the message is close to,
+    /// this is the oldest one that differs in only a few words or, if there is none, the oldest of all. A text that the
+    /// message merely resembles is not returned: a report of the message must not count as another voice about that
+    /// text.
     pub fn find_text(&self, features: &Features, scratch: &mut CheckScratch) -> Option<FoundText> {
         let mut matches = self.replicas.check(features, &mut scratch.replicas);
         matches.retain(TextMatch::is_close);

@@ -91,9 +91,9 @@ impl Engine {
         }
     }
 
-    /// Starts a new incarnation because peers hold segments that this server has lost. Everything exported as `before`
-    /// is fetched back from the peers, from the first segment on. Pending entries will be exported by the new
-    /// incarnation and count as its own.
+    /// Starts a new incarnation because peers hold segments that this server has lost. Everything that this server
+    /// exported as the origin `before` is fetched back from the peers, from the first segment on. Pending entries will
+    /// be exported by the new incarnation and count as its own.
     fn restart_incarnation(&mut self, before: &Origin) {
         let exported = self.exchange.forget_origin(before);
         for chain in &exported {

@@ -16,13 +16,13 @@ use crate::whitelist::WhitelistReason;
 pub struct Explanation {
     /// The signature.
     pub fingerprint: Fingerprint,
-    /// Verdict of a check.
+    /// Verdict that a check returns.
     pub verdict: Verdict,
     /// State in the spam book.
     pub entry: Entry,
     /// Reason why the signature is whitelisted, if it is. Claims about a whitelisted signature are ignored.
     pub whitelisted: Option<WhitelistReason>,
-    /// The nursery's record of its claims.
+    /// The nursery's record of the claims about the signature.
     pub assessment: Option<Assessment>,
     /// Claims counted under each flag in each live generation, newest first, without zero counts.
     pub claims: Vec<CountedClaims>,
@@ -91,9 +91,9 @@ impl Engine {
         counted.filter(|counted| counted.recipients > 0).collect()
     }
 
-    /// Returns the start of a generation on this server. For the generation in which the clearinghouse was founded,
-    /// this is the founding, because no claim made here is older. A generation that ended before the founding came from
-    /// another server, and its real start is returned.
+    /// Returns the start of a generation on this server. If the clearinghouse was founded during the generation,
+    /// returns the time of the founding, because no claim made here is older. A generation that ended before the
+    /// founding came from another server, and its real start is returned.
     const fn start_of(&self, epoch: u64, seconds: u64) -> Time {
         if self.founded.epoch(seconds) == epoch { self.founded } else { Time(epoch * seconds) }
     }

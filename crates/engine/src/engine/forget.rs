@@ -112,7 +112,7 @@ const fn claim_of(book: Book) -> Claim {
     if matches!(book, Book::Revoked) { Claim::Revoke } else { Claim::Report }
 }
 
-/// Returns the book of the set that a kind of claim changes.
+/// Returns the book whose set a kind of claim changes.
 const fn set_of(claim: Claim) -> Book {
     match claim {
         Claim::Report => Book::Listed,
@@ -298,9 +298,9 @@ impl Engine {
     }
 
     /// Returns true if a signature is tainted, and the set in use contains it in this generation. The caller has found
-    /// a claim of this generation that supports the signature. That claim may have listed nothing, because the
-    /// forgotten server had already listed the signature. Or the listing caused by the claim was read first, when the
-    /// signature was not yet supported.
+    /// a claim of this generation that supports the signature. There are two reasons why the rebuilt set may still lack
+    /// the signature. The claim may have listed nothing, because the forgotten server had already listed the signature.
+    /// Or the listing that the claim caused was read before the claim, when the signature was not yet supported.
     fn is_in_use(&self, claim: Claim, generation: u64, fingerprint: &Fingerprint) -> bool {
         let Some(remembered) = self.rebuild.as_ref().and_then(|rebuild| rebuild.remembered.as_ref()) else {
             return false;

@@ -4,8 +4,8 @@
 //! changes. If the new budget is less than twice the current one, these structures keep their size. Exact tables use
 //! the whole new budget. Structures grow one after another, so that at most one of them is in memory twice at a time.
 //!
-//! A copied generation stays as full as before and keeps its error rate, because its lines hold no more information.
-//! The full new capacity is available when the next generation begins.
+//! A copied generation stays as full as before and keeps its error rate, because its lines hold no more information
+//! than before. The full new capacity is available when the next generation begins.
 
 use super::{Engine, ExchangeRefusal, NotEnoughMemory, Refusal};
 use crate::budget::{Capacities, Plan, multiple};

@@ -72,7 +72,7 @@ pub enum RestoreError {
     /// The snapshot belongs to another realm.
     #[error("the snapshot belongs to another realm")]
     OtherRealm,
-    /// The budget of the snapshot is not the one chosen at the founding, although its old version does not support
+    /// The budget of the snapshot is not the one chosen at the founding. Snapshots of this old version do not support
     /// changes of the budget.
     #[error("the snapshot was made with a memory budget of {theirs} bytes, not {ours}")]
     OtherBudget {
@@ -446,7 +446,7 @@ struct OtherRings {
     recipients: Vec<(Origin, u32, u64)>,
 }
 
-/// Returns true if the ring that all other nodes share follows.
+/// Reads the flag that is true if the snapshot contains the ring of all other nodes.
 fn has_ring(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
     match reader.u8("the ring of all nodes")? {
         0 => Ok(false),
@@ -455,7 +455,7 @@ fn has_ring(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
     }
 }
 
-/// Restores a ring of `lines` lines that ages together with another ring.
+/// Restores a ring of `lines` lines that ages together with the ring `beside`.
 fn restore_ring(
     beside: &CountsRing,
     lines: usize,

@@ -91,7 +91,8 @@ impl TableStatus {
 }
 
 impl RingStatus {
-    /// Returns the fill level of the fullest generation or of its records. Above 1, the error rate exceeds its plan.
+    /// Returns the fill level of the fullest generation, or of the records of large counts if these are fuller. Above
+    /// 1, the error rate exceeds its plan.
     #[must_use]
     pub fn fill(&self) -> f64 {
         let records = self.records.map_or(0.0, |(held, limit)| held as f64 / limit.max(1) as f64);
@@ -123,7 +124,7 @@ impl RingStatus {
         let advice = "until the next generation begins; raise `memory` in the configuration and restart";
         if !self.refuses && self.is_current_full {
             return Some(format!(
-                "the {name} are full: claims are accepted, but not counted for new signatures {advice}"
+                "the {name} are full: claims about new signatures are accepted, but not counted {advice}"
             ));
         }
         if self.has_no_records() {

@@ -70,7 +70,8 @@ pub enum ExchangeRefusal {
     /// The origin was forgotten.
     #[error("its origin was forgotten: `bruit peers restore` accepts it again")]
     Forgotten,
-    /// The change makes no difference: the server is forgotten already, or was not forgotten.
+    /// The change makes no difference: the server to forget is already forgotten, or the server to restore was not
+    /// forgotten.
     #[error("nothing to change: the server is already in this state")]
     Unchanged,
     /// A server cannot forget itself.

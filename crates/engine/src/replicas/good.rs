@@ -1,4 +1,4 @@
-//! Features of good mail: the paper's second filter, applied to texts.
+//! Features of good mail: the second filter of Yan and Cho's paper, applied to texts.
 //!
 //! A feature is good if it occurred in two different good messages or in one revoked message. There are two generations
 //! of filters. The current generation learns, and the features of the previous one are still good, so that features are
@@ -27,7 +27,7 @@ pub(crate) const BYTES_PER_MESSAGE: u64 = GOOD_FEATURES * 10 / 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GoodIsFull;
 
-/// Features that do not count.
+/// Features known from good mail, which do not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Good {
     /// Both generations. Their indexes are fixed, because a running snapshot refers to them by index.
@@ -67,9 +67,9 @@ pub(crate) fn sum(features: &[Fingerprint]) -> Fingerprint {
     })
 }
 
-/// Returns true if these features use up the capacity for a whole message; otherwise they use none. The probability is
-/// n / [`GOOD_FEATURES`] for n features, so the capacity used is right on average. The result depends only on the
-/// features, so all nodes agree.
+/// Returns true if these features use up the capacity for a whole message, false if they use none. For n features, the
+/// result is true with probability n / [`GOOD_FEATURES`], so the capacity used is right on average. The result depends
+/// only on the features, so all nodes agree.
 fn takes_room(features: &[Fingerprint]) -> bool {
     sum(features).high() % GOOD_FEATURES < features.len() as u64
 }

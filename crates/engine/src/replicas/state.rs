@@ -5,9 +5,9 @@
 //! | field | encoding |
 //! |---|---|
 //! | generations | count, then for each: epoch (u64) and first number (u64) |
-//! | records | count, then for each: four quarters (u8), features with a bit for templates (u32), fingerprint |
-//! | wholes | count, then for each, in order: fingerprint and number (u64) |
-//! | good mail | index of the generation that learns (u8, 0 or 1), number of messages that each can still learn (u64) |
+//! | records | count, then for each: features stored of each quarter (4 × u8), features that count, with a bit for templates (u32), fingerprint |
+//! | wholes | count, then for each, in ascending order: fingerprint and number of the report (u64) |
+//! | good mail | index of the generation that learns (u8, 0 or 1), number of messages that each generation can still learn (2 × u64) |
 //!
 //! The snapshot writes the arrays separately: the owner table, and the filters `good` and `seen` of each generation.
 

@@ -15,7 +15,7 @@ const ENCODED_BYTES: usize = 8 + 4 + 4 + 4 + 1 + 1 + 1;
 /// The record of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShingleRecord {
-    /// Leading half of the fingerprint of its digest.
+    /// Leading half of the fingerprint of the text's digest.
     pub(super) digest: u64,
     /// Sum of the weights written.
     pub weight: i32,
@@ -25,7 +25,7 @@ pub struct ShingleRecord {
     pub last_hour: u32,
     /// Number of the list that the text is on.
     pub flag: u8,
-    /// Number of its shingles that are in the table.
+    /// Number of the text's shingles that are in the table.
     pub(super) stored: u8,
     /// False if the record is empty, because its text was deleted or written again under a later number, or because its
     /// number was skipped.
@@ -80,8 +80,8 @@ impl ShingleRecord {
 }
 
 impl Records {
-    /// Allocates memory for `records` records. Nothing grows later, because the index is at most 7/12 full. In a fuller
-    /// index, removals would leave tombstones, which would eventually make it grow.
+    /// Allocates memory for `records` records. The memory never grows, because the index is at most 7/12 full. In a
+    /// fuller index, removals would leave tombstones, which would eventually make the index grow.
     pub(super) fn new(records: usize, front: u64) -> Result<Self, OutOfMemory> {
         Ok(Self { ring: queue(records)?, front, index: table(records.saturating_add(records / 2))? })
     }

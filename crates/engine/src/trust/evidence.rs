@@ -146,7 +146,7 @@ impl VoteEvidence {
         self.spam - if beyond_doubt { self.ham_anchored } else { self.ham }
     }
 
-    /// Returns the level of the evidence by rule 4 of `docs/trust.md`.
+    /// Returns the level of the evidence according to rule 4 of `docs/trust.md`.
     fn level_by(&self, policy: &Policy) -> Level {
         let undisputed = self.anchored_revokes == 0 || self.trap;
         if self.block_score(policy) >= policy.block_score
@@ -182,7 +182,7 @@ impl Ledger {
     }
 }
 
-/// Returns the sums of reports and of revocations, group by group.
+/// Sums the reports and the revocations separately, group by group.
 fn ledgers(votes: &mut [Vote]) -> (Ledger, Ledger) {
     let (mut reports, mut revokes) = (Ledger::default(), Ledger::default());
     votes.sort_unstable_by_key(|vote| (vote.claim, vote.group));

@@ -1,9 +1,9 @@
 //! The nursery: a bounded exact table of recent claims.
 //!
 //! All memory is allocated at creation. An entry is charged to the group of its first claim. When a reporter of a
-//! higher class votes on the entry, it is charged to that reporter's group instead. A group that exceeds its share
-//! loses its own oldest entry. When the whole table is full, the oldest entry of the lowest tier is evicted, but never
-//! an entry of a higher tier than the new entry. So strangers can evict only strangers' entries. Accounts without
+//! higher class votes on the entry, the entry is charged to that reporter's group instead. A group that exceeds its
+//! share loses its own oldest entry. When the whole table is full, the oldest entry of the lowest tier is evicted, but
+//! never an entry of a higher tier than the new entry. So strangers can evict only strangers' entries. Accounts without
 //! weight can also evict entries of accounts without weight. Only anchors can evict an entry that an anchor voted on.
 
 use bruit_filters::{Fingerprint, OutOfMemory};

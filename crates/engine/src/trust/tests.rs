@@ -93,7 +93,8 @@ impl Site {
         self.trust.settle(self.now, usize::MAX);
     }
 
-    /// Makes an account earn the maximum trust within forty days. Uses signature numbers from `numbers` on.
+    /// Makes an account earn the maximum trust within forty days. Uses consecutive signature numbers, starting with
+    /// `numbers`.
     fn train(&mut self, reporter: Reporter, numbers: u64) {
         for number in numbers..numbers + 200 {
             self.report(trap(u64::MAX), number);

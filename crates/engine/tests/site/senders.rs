@@ -28,7 +28,8 @@ pub(crate) struct Sender {
     appended: Option<String>,
     /// Terms that a shop attaches to its orders.
     terms: File,
-    /// For each kind of a shop's mail, the texts above and below the figures. Empty for a newsletter.
+    /// For each kind of a shop's mail, the texts above and below the details of the transaction. Empty for a
+    /// newsletter.
     transactions: Vec<[String; 2]>,
     pub(crate) readers: Vec<usize>,
     /// Number of days between two issues.

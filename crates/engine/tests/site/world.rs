@@ -34,7 +34,7 @@ const REVOKE_RATE: f64 = 0.3;
 const RECENT: usize = 1_000;
 /// Probability that a recipient of spam forwards it to a colleague.
 const FORWARD_RATE: f64 = 0.02;
-/// Conversations that each person starts per day.
+/// Average number of conversations that a person starts per day.
 const THREADS_DAILY: f64 = 0.3;
 /// The group of all people of the site, who use one token.
 const SITE_GROUP: u64 = 1;

@@ -4,8 +4,8 @@
 //! another implementation. Parameters that the study does not give are chosen here. Campaign sizes have a Pareto
 //! distribution. With its parameters, the two counting rules, which do not depend on trust, catch the same shares of
 //! spam as in the study (53 % and 15 %). The reach of bulk ham was chosen so that the same share of that ham is suspect
-//! as in the study (0.3 to 1.3 %). [`Reach`] has two harder distributions as alternatives. The sizes of anchors, delays
-//! and volumes are plausible values.
+//! as in the study (0.3 to 1.3 %). [`Reach`] has two harder distributions as alternatives. For the sizes of anchors,
+//! the delays and the volumes, plausible values were chosen.
 
 use bruit_engine::time::Time;
 use bruit_engine::trust::{Claim, Reporter, Standing};
