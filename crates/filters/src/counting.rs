@@ -1,4 +1,4 @@
-//! Counting filters, as in §4 of the paper.
+//! Counting filters, as in §4 of the paper by Yan and Cho.
 //!
 //! A cell is a small number instead of a bit. Inserting a key raises its k cells. The minimum of these cells is an
 //! upper bound on the number of insertions. It is never too low, but it is too high if other keys have raised all k

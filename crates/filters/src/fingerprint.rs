@@ -4,10 +4,10 @@
 //! So a key is hashed once, with SipHash-1-3-128 under a secret [`FingerprintKey`]. Filters, rings, maps and deltas
 //! take their bits from the resulting [`Fingerprint`] and do not hash again.
 //!
-//! A key is *wide* or *narrow*. A wide fingerprint is 128 bits of the hash. A narrow one keeps only the leading 64 bits
-//! and derives the rest from them without a key, so that 8 bytes are enough to send or store a fingerprint. The cost is
-//! a higher probability of collisions. With n keys, the probability that any two have the same fingerprint is n² /
-//! 2^65. For ten million keys, this is 2.7 · 10^-6.
+//! A [`FingerprintKey`] is *wide* or *narrow*, and so are its fingerprints. A wide fingerprint is 128 bits of the hash.
+//! A narrow one keeps only the leading 64 bits and derives the rest from them without a secret, so that 8 bytes are
+//! enough to send or store a fingerprint. The cost is a higher probability of collisions. With n keys, the probability
+//! that any two have the same fingerprint is n² / 2^65. For ten million keys, this is 2.7 · 10^-6.
 
 use std::fmt;
 
@@ -170,8 +170,8 @@ mod tests {
             assert_eq!(fingerprint, Fingerprint::narrow(fingerprint.high()));
             assert_ne!(fingerprint.low(), wide.fingerprint(&bytes).low());
         }
-        // Stored and sent bytes depend on the finaliser. It is that of SplitMix64, so the expected values are the first
-        // outputs of SplitMix64.
+        // Stored and sent bytes depend on the finaliser. SplitMix64 uses the same finaliser, so the expected values are
+        // the first outputs of SplitMix64.
         assert_eq!(Fingerprint::narrow(0x9e37_79b9_7f4a_7c15).low(), 0xe220_a839_7b1d_cdaf);
         assert_eq!(Fingerprint::narrow(0x3c6e_f372_fe94_f82a).low(), 0x6e78_9e6a_a1b9_65f4);
     }

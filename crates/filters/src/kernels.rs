@@ -4,9 +4,9 @@
 //! the processor was checked), the prefetch hint, and the comparison in [`bytes`]. The interface of this module
 //! consists of functions over slices and arrays.
 //!
-//! The loops process batches. At any moment the lines of [`IN_FLIGHT`] keys are being prefetched, so that the cost of a
-//! key is limited by memory throughput, not latency. Lines are prefetched into the *second* level of the cache, which
-//! allows more outstanding requests than the first: `cargo xtask bench --only membership` measures both.
+//! The loops process batches. At any moment the lines of [`IN_FLIGHT`] keys are being prefetched, so that memory
+//! throughput, not latency, limits the speed. Lines are prefetched into the *second* level of the cache, which allows
+//! more outstanding requests than the first: `cargo xtask bench --only membership` measures both.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -131,7 +131,7 @@ pub fn look_ahead<T>(keys: &[T], cached: bool, lines_per_key: usize, mut step: i
 pub enum Step {
     /// Prefetch the lines of the key.
     Fetch,
-    /// Do the work of the key.
+    /// Do the work for the key.
     Work,
 }
 

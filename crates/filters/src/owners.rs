@@ -7,7 +7,7 @@
 //! match, and stores all other data of owners.
 //!
 //! Each feature is stored with the quarter of the owner's text in which it occurs ([`Part`]), and votes are counted per
-//! quarter. The position of a feature in the message does not matter. The counts per quarter separate two cases. A
+//! quarter. The position of a feature in the message does not matter. The counts per quarter distinguish two cases. A
 //! replica altered word by word keeps some features of all four quarters. Two issues of a newsletter have all features
 //! of some quarters in common, and no features of the other quarters.
 //!
@@ -17,7 +17,7 @@
 //! Never accept a single vote as a match.
 //!
 //! ```text
-//! line     64 bytes, 17 slots of a check (8 bits), a tag (20 bits, 0 = empty) and a part (2 bits)
+//! line     64 bytes: 17 slots, each with a check (8 bits), a tag (20 bits, 0 = empty) and a part (2 bits)
 //! feature  has two lines, the second computed from the first and the check; its slot lies in one of them
 //! insert   into the emptier of the two; if both are full, slots move to their other lines (cuckoo hashing)
 //! age      numbers are allocated in order; slots of expired owners are free, and swept before their tags are reused

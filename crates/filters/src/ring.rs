@@ -14,7 +14,7 @@
 //! | type | a check returns |
 //! |---|---|
 //! | [`MembershipRing`] | the set of generations that contain the key |
-//! | [`StagedRing`] | the same, with fewer bits at low rates: 40 per key instead of 92 at one in a million |
+//! | [`StagedRing`] | the same, with fewer bits at low rates: at a rate of one in a million, 40 bits per key instead of 92 |
 //! | [`CountsRing`] | the sum of the key's counts over the live generations |
 //!
 //! The lines of a membership ring can be stored in a file and checked there: [`RingShape`].

@@ -1,4 +1,5 @@
-//! The paper's exchange of counts (§4). A file lists the origins of its counts, and each delta is applied exactly once.
+//! The exchange of counts in §4 of Yan and Cho's paper. A file lists the origins of its counts, and each delta is
+//! applied exactly once.
 
 use bruit_filters::counting::{CELL_BITS_MAX, CountingFilter, Extension, OneLineCounts};
 use bruit_filters::delta::{self, ApplyError, DiffError};
@@ -79,7 +80,8 @@ fn refusal(file: &FilterFile, delta: &[u8]) -> HistoryError {
     }
 }
 
-/// Two sites after the first round of exchange, and three more states of the first site's filter at the second site.
+/// Three successive states of the first site's filter, and the merged filter of two sites that includes the first of
+/// these states.
 struct Exchange {
     states: Vec<FilterFile>,
     all: FilterFile,

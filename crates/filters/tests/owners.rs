@@ -358,8 +358,8 @@ fn a_table_above_its_capacity_keeps_the_newest() {
     assert!(eighths[..16].iter().all(|&kept| kept < 0.2), "most features of the older half are evicted");
 }
 
-/// The purpose of parts. A replica with words missing everywhere has votes in all four parts. A text that shares one
-/// half with the owner's text has votes in only two.
+/// Shows the purpose of parts. A replica with words missing everywhere has votes in all four parts. A text that shares
+/// one half with the owner's text has votes in only two.
 #[test]
 fn votes_tell_where_in_the_owners_text_they_lie() {
     let mut table = OwnerTable::with_capacity(100_000).unwrap();

@@ -30,7 +30,7 @@ pub(crate) const HALF_BITS: u32 = 256;
 /// collide again.
 pub(crate) const DISPLACEMENTS: [u8; HALF_HASHES_MAX] = [0x1d, 0x3b, 0x57, 0x75, 0x93, 0xb1, 0xcf, 0xed];
 
-/// Returns the number of positions in the first and in the second half, k in total.
+/// Returns the numbers of positions in the first and in the second half, k in total.
 #[inline]
 pub(crate) const fn split(k: u32) -> (usize, usize) {
     (k.div_ceil(2) as usize, k as usize / 2)

@@ -3,8 +3,8 @@
 //! Rows that both sides use are added cell by cell. A record of the result is the sum of two upper bounds, one from
 //! each side. The bound of a side is the key's own record if there is one, else the "any" record of its row-0 cell,
 //! else the row-0 cell itself. In the sum, a key that has no record on either side may exceed 15, but such keys cannot
-//! be identified. So if a key of a row-0 cell above 15 may have exceeded 15 in all its rows, the cell gets an "any"
-//! record, which counts all keys of the cell.
+//! be identified. So if cells overflow in so many rows that some key may have exceeded 15 in all its rows, each row-0
+//! cell that overflowed gets an "any" record, which counts all keys of the cell.
 
 use super::rows::{
     ANY_TAGS, CELL_TOP, ENTRIES, INNER_ROWS_USED, LAST_ROW, ROWS, any_of, create, entry, entry_total, extend,

@@ -43,7 +43,7 @@ const ENTRY_BITS: u32 = 30;
 /// Number of bits of a count and its mark.
 const COUNT_BITS: u32 = 18;
 pub(super) const ENTRIES: u32 = 2;
-/// The mark of an entry whose count is in the spill table: its highest count bit.
+/// The mark of an entry whose count is in the spill table: the bit above the 17 bits of a count.
 pub(super) const SPILLED: u64 = 1 << (COUNT_BITS - 1);
 /// The tag bit that distinguishes the record of one key from an "any" record, which is for all keys of a row-0 cell.
 const OWN_TAG: u64 = 1 << 11;
@@ -152,7 +152,7 @@ pub(crate) fn is_sound(line: &Line, mut spilled: impl Iterator<Item = (u16, u32)
     };
     match line.0[LAST_ROW] >> CONTROL_SHIFT {
         0 => spilled.next().is_none(),
-        // A record is spilled if its entry has outgrown the line, or if no entry was free.
+        // A record is spilled if its count has outgrown the line, or if no entry was free.
         CELL_TOP => {
             entries_are_sound()
                 && spilled.all(|(tag, count)| match in_use().find(|entry| entry.tag == tag) {
@@ -261,7 +261,7 @@ pub(crate) fn heavy_add(line: &mut Line, index: u32, spill: &mut Spill, low: u64
 }
 
 /// Makes entry `i` the record of `tag`. A mark without a spilled record means that the count is exactly 2^17. Kernels
-/// leave this state when an insertion raises the count above the largest number that fits in an entry.
+/// produce this state when an insertion raises the count above the largest number that fits in an entry.
 fn put_entry(line: &mut Line, i: u32, index: u32, spill: &mut Spill, tag: u16, count: u32) {
     if u64::from(count) > SPILLED {
         spill.set(index, tag, count);

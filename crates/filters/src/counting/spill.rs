@@ -9,8 +9,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::hash::{MULTIPLIER_A, mix};
 
-/// Number of records that a table may have in addition to one per line. Without it, the tables of small filters would
-/// fill up at once.
+/// Number of records that a table may have in addition to one per line. Without these additional records, the tables of
+/// small filters would fill up at once.
 const LIMIT_BASE: usize = 1024;
 
 /// Counts by line and tag.

@@ -96,7 +96,7 @@ pub(crate) struct BitWriter {
 }
 
 impl BitWriter {
-    /// Appends the low `length` bits of `bits`. `length` is below 64, and the other bits are zero.
+    /// Appends the low `length` bits of `bits`, whose higher bits must be zero. `length` must be below 64.
     #[inline]
     fn put(&mut self, bits: u64, length: u32) {
         self.buffer |= bits << self.used;

@@ -154,7 +154,7 @@ pub(super) fn find_gaps(base: &[u64], target: &[u64], gaps: &mut Vec<u32>) -> bo
     lost == 0
 }
 
-/// Sets `count` zeros of `words` at the positions given by the codes.
+/// Turns zeros of `words` into ones, at positions that the codes give. `count` is the number of codes.
 pub(super) fn set_zeros(words: &mut [u64], count: u32, code: Code, codes: &mut BitReader) -> Result<(), FileError> {
     let mut words = words.iter_mut();
     let (mut word, mut zeros) = (&mut 0, Ones::default());
@@ -210,7 +210,7 @@ impl Ones {
     #[inline]
     fn select(self, rank: u64) -> u32 {
         const TOPS: u64 = UNITS << 7;
-        // Sets the top bit of each byte that ends before the set bit to find.
+        // Set the top bit of each byte that ends before the bit to find.
         let before = (((rank * UNITS) | TOPS) - self.sums) & TOPS;
         let shift = ((before >> 7).wrapping_mul(UNITS) >> 56) as u32 * 8;
         let in_byte = rank.wrapping_sub(self.sums << 8 >> shift) as usize % 8;

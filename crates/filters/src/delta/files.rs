@@ -209,7 +209,7 @@ fn add_growth(
     expect_checksum(&mut input)
 }
 
-/// Turns the filter of the origin into its target.
+/// Turns the origin's own filter into the target of the delta.
 fn replace_blocks(file: &mut FilterFile, header: DeltaHeader, delta: &mut impl Read) -> Result<(), ApplyError> {
     let empty = Spill::new(0);
     let opened = Opened::after_header(header, delta, &file.header, file.filter.spill().unwrap_or(&empty))?;

@@ -10,7 +10,8 @@ use crate::file::{
 
 /// Bytes of a delta's header.
 pub const DELTA_HEADER_BYTES: usize = 96;
-/// Minimum number of cells per fingerprint. A longer list would be larger than the filter.
+/// Minimum number of cells per fingerprint. With fewer cells per fingerprint, the list of fingerprints would be larger
+/// than the filter.
 pub(super) const CELLS_PER_FINGERPRINT_MIN: u64 = 8;
 /// Number of bytes that [`verify`] reads at a time.
 const VERIFY_BYTES: usize = 64 * 1024;

@@ -37,7 +37,8 @@ const FLAG_HISTORY: u8 = 2;
 /// Cell width of the one-line counting layout.
 const ONE_LINE_CELL_BITS: u32 = 4;
 
-/// A spill table has at most about one record per line, and in addition up to two that belong to the entries of a line.
+/// Maximum number of spill entries per line. A spill table has about one record for each line, and up to two more that
+/// belong to the entries in the line.
 const SPILL_ENTRIES_PER_LINE_MAX: u64 = 3;
 const SPILL_ENTRIES_BASE: u64 = 1024;
 

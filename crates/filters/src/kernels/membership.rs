@@ -65,7 +65,8 @@ pub(crate) fn contains(path: Path, shape: Shape, lines: &[Line], keys: &[Fingerp
 #[derive(Clone, Copy)]
 pub(crate) struct SingleCheck(TestLine);
 
-/// Returns true if all positions that derive from the leading bits of a fingerprint are set in the line.
+/// A function that returns true if all positions that derive from the leading bits of a fingerprint are set in the
+/// line.
 pub(super) type TestLine = unsafe fn(&Line, u64) -> bool;
 
 impl PartialEq for SingleCheck {

@@ -1,5 +1,5 @@
-//! Numbering of owners: numbers begin at 1 and are never reused. A tag is the low 20 bits of the number, or 22 in a
-//! table without parts.
+//! Numbering of owners: numbers begin at 1 and are never reused. A tag is the low 20 bits of the number, or the low 22
+//! bits in a table without parts.
 //!
 //! The owners from `oldest` to `next` are live. There are at most seven eighths as many live owners as tags, so a tag
 //! identifies at most one of them. Slots of an expired owner may remain for a while. But at least [`sweep_owners`]

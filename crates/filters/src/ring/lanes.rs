@@ -151,13 +151,13 @@ impl Generations {
         age < 8 && self.0 >> age & 1 == 1
     }
 
-    /// Returns the age of the newest generation in the set, which is when the key was last inserted.
+    /// Returns the age of the newest generation in the set: the number of epochs since the key was last inserted.
     #[must_use]
     pub const fn newest(self) -> Option<u32> {
         if self.is_empty() { None } else { Some(self.0.trailing_zeros()) }
     }
 
-    /// Returns the age of the oldest generation in the set, which is when the key was first inserted.
+    /// Returns the age of the oldest generation in the set: the number of epochs since the key was first inserted.
     #[must_use]
     pub const fn oldest(self) -> Option<u32> {
         if self.is_empty() { None } else { Some(7 - self.0.leading_zeros()) }

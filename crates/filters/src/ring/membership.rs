@@ -293,8 +293,8 @@ impl MembershipRing {
         window_rate(&self.half_keys(), LINES_PER_KEY)
     }
 
-    /// Returns, for every live generation, the mean number of half-keys in a word. A half-key is the bits of a key in
-    /// one of its two lines.
+    /// Returns, for every live generation, the mean number of half-keys in a word. A half-key consists of the bits of a
+    /// key in one of its two lines.
     pub(super) fn half_keys(&self) -> Vec<f64> {
         let live = (0..LANES as usize).filter(|&lane| self.lanes.is_live(lane));
         live.map(|lane| half_keys_by_fill(self.lane_fill(lane), self.lines.len())).collect()

@@ -29,7 +29,7 @@ pub(super) const LINE_RECORDS: usize = 6;
 /// Maximum number of records in a lane, divided by its lines. On average, space for one of the six records in a line
 /// stays free, which keeps searches short.
 const RECORDS_PER_LINE: usize = 5;
-/// Number of lines of cells per line of records. Records need a tenth of the memory of cells.
+/// Number of lines of cells per line of records. Records need a tenth as much memory as cells.
 ///
 /// A generation with 40 bits per key then has one record for every 25.6 keys. With Zipf-distributed traffic, this is
 /// enough if keys arrive nine times on average: in a measurement with two million keys, the counts of 3.85 % of the

@@ -4,7 +4,7 @@
 //! sets four of 64 positions, which may repeat; the positions in the two lines are independent. The check of an absent
 //! key is a false positive of generation g if all positions of the key are set in word g of both lines.
 //!
-//! A *half-key* is the four random positions of a key in one of its lines. A word thus contains Poisson(2n/L)
+//! A *half-key* consists of the four random positions of a key in one of its lines. A word thus contains Poisson(2n/L)
 //! half-keys. Generations are independent, except that a key whose own positions repeat is more often a false positive
 //! in all generations. The formulas take this into account.
 
@@ -189,7 +189,8 @@ fn covered_by_load(mean_half_keys: f64) -> [f64; POSITIONS + 1] {
     std::array::from_fn(|u| poisson_mixture(mean_half_keys, by_load.len() as u64, |load| by_load[load as usize][u]))
 }
 
-/// The table is the same for every ring, and searches for a size need it thousands of times.
+/// The result of [`covered_after_half_keys`], computed once: it is the same for every ring, and searches for a size
+/// need it thousands of times.
 static COVERED_AFTER_HALF_KEYS: LazyLock<Vec<[f64; POSITIONS + 1]>> = LazyLock::new(covered_after_half_keys);
 
 /// Returns a table. Entry `[h][u]` is the probability that u given positions are all set after h half-keys, up to an h
