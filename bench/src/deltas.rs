@@ -1,4 +1,4 @@
-//! Measures the size of a delta, relative to the entropy of the change. (The receiver has the old filter.)
+//! Measures the size of a delta for a receiver that has the old filter, relative to the entropy of the change.
 
 use std::io;
 

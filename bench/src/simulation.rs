@@ -1,5 +1,5 @@
-//! Benchmarks of the paper's simulation study: its speed, compared with a plain loop over the library's filters, and
-//! its agreement with the paper.
+//! Benchmarks of the simulation study of Yan and Cho's paper: its speed, compared with a plain loop over the library's
+//! filters, and its agreement with the paper.
 
 use std::io;
 use std::sync::atomic::AtomicBool;
@@ -18,7 +18,7 @@ use crate::timing::process_time;
 
 const SEED: u64 = 2006;
 
-/// The width of the paper's cells.
+/// Width of a cell in the paper, in bits.
 const CELL_BITS: u32 = 6;
 
 /// Number of rounds of the study that are timed, to be compared with one round of the plain loop.

@@ -26,7 +26,7 @@ mod trace;
 /// The entry point of a fuzz target. It panics if the code under test misbehaves.
 pub(crate) type Target = fn(&[u8]);
 
-/// All targets and their names. A target's module and input folders have the same name.
+/// All targets and their names. Each target's module and input folders have the name of the target.
 const TARGETS: &[(&str, Target)] = &[
     ("attribution_page", attribution_page::fuzz),
     ("capture", capture::fuzz),

@@ -1,9 +1,9 @@
 //! The survey's two tables of block-based and hierarchical filters, with our measurements.
 //!
 //! The study records payloads of 32 blocks in a classical filter. The survey does not state the size of its filters, or
-//! at how many places in a payload it looks for an excerpt. If the basic rate (the false-positive rate of a single
-//! digest) is f, the survey's rates for one block are those of 32 or 33 places: 1 − (1 − f)^32. So this study looks up
-//! an excerpt of x blocks at one alignment and at all offsets of a payload.
+//! at how many places in a payload it looks for an excerpt. The survey's rates for one block agree with a search of 32
+//! or 33 places: they are 1 − (1 − f)^32, where f is the basic rate (the false-positive rate of a single digest). So
+//! this study looks up an excerpt of x blocks at one alignment and at all offsets of a payload.
 
 use std::io;
 
@@ -128,7 +128,7 @@ fn recombined_excerpt(number: u64, blocks: usize) -> Vec<u8> {
 /// Returns the share of excerpts for which the filter finds all blocks.
 fn found(filter: &Filter, blocks: usize, excerpt: impl Fn(u64, usize) -> Vec<u8>) -> f64 {
     let is_found = |number: &u64| {
-        // At other alignments, the excerpt has one block less, so it cannot match `blocks` consecutive blocks.
+        // At other alignments, the excerpt has one block fewer than a match requires.
         let runs = filter.search(&excerpt(*number, blocks), Label::Offset, blocks);
         !runs.expect("the excerpt has enough blocks").is_empty()
     };

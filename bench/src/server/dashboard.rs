@@ -84,7 +84,7 @@ fn check(subject: &Subject, rounds: &Rounds) -> io::Result<Round> {
 
 /// Measures the memory of an open dashboard.
 fn memory(report: &mut Report, subject: &Subject, cookies: &[String]) -> io::Result<()> {
-    // The server notices after a moment that the last dashboards are closed.
+    // The server takes a moment to notice that the previous dashboards were closed.
     thread::sleep(SETTLE);
     let before = subject.server.resident_bytes()?;
     let viewers = Viewers::open(subject, cookies, MANY)?;
