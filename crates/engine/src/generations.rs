@@ -143,7 +143,7 @@ pub(crate) fn turn(rings: &mut [&mut dyn Ring], epoch: u64, lines: usize) -> Tur
     TurnResult { advanced, arrived: rings.iter().all(|ring| ring.epoch() >= epoch) }
 }
 
-/// Excludes the oldest generation from all lookups. New rings need this call, too.
+/// Excludes the oldest generation from all lookups. Call this for a new ring as well.
 pub(crate) fn retire_oldest(rings: &mut [&mut dyn Ring]) {
     rings.iter_mut().for_each(|ring| {
         ring.expire(1);

@@ -394,7 +394,7 @@ impl Replicas {
         self.full_record(owner).map(TextRecord::stored)
     }
 
-    /// Returns true if much of a report was known from good mail when it was made.
+    /// Returns true if much of a report's text was known from good mail when the report was made.
     fn is_template(&self, owner: Owner) -> bool {
         self.full_record(owner).is_some_and(TextRecord::is_template)
     }

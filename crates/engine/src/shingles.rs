@@ -286,7 +286,7 @@ impl Shingles {
         self.table.bytes() + self.records.bytes()
     }
 
-    /// Returns the table for writing a snapshot of it.
+    /// Returns the table, to write a snapshot of it.
     pub(crate) const fn table_mut(&mut self) -> &mut OwnerTableWithoutParts {
         &mut self.table
     }

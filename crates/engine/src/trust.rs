@@ -61,7 +61,8 @@ use self::nursery::{Nursery, NurseryEntry};
 use self::reporters::{Reporters, VoteOutcome};
 use crate::time::Time;
 
-/// Minimum capacity, in signatures and in reporters, even if the memory given is smaller.
+/// Memory is always allocated for at least this many signatures and this many reporters, even if they need more than
+/// the given amount.
 pub const ENTRIES_MIN: u32 = 64;
 
 /// Divisor for the reporters' part of the memory.
@@ -127,7 +128,7 @@ pub enum Claim {
 pub struct Listing {
     /// True if the spam book lists the signature.
     pub listed: bool,
-    /// True if the signature was revoked, which prevails over `listed`.
+    /// True if the signature was revoked. This prevails over `listed`.
     pub revoked: bool,
 }
 

@@ -62,8 +62,8 @@ pub struct Verdict {
 /// Confidence for a listed signature without stored evidence. It is the confidence for the least evidence that is
 /// sufficient for listing.
 pub const CONFIDENCE_LISTED: u8 = 88;
-/// Returns the confidence for reports by this many own users: 80 for one, 90 for two, 95 for three, and so on. It is
-/// lower for a single user, who may be mistaken.
+/// Returns the confidence for reports by this many own users: 80 for one user, who may be mistaken, 90 for two, 95 for
+/// three, and so on.
 #[must_use]
 pub const fn confidence_of_own(reports: u32) -> u8 {
     100 - (40_u8 >> if reports > 5 { 5 } else { reports })

@@ -21,8 +21,8 @@ use crate::exchange::{
 use crate::generations::LIVE_GENERATIONS;
 use crate::trust::Claim;
 
-/// Divisor for the reserve for segments. The reserve is the planned capacity of a book divided by this number. A book
-/// that has reached its limit for claims accepts segments until the reserve is used up, too.
+/// Divisor that gives the reserve for segments: the reserve is the planned capacity of a book divided by this number. A
+/// book that has reached its limit for claims still accepts segments until the reserve is used up.
 const SEGMENT_RESERVE_PART: u64 = 20;
 
 pub(super) type Admission = Result<(), ExchangeRefusal>;

@@ -17,10 +17,10 @@
 //!    signature, the rebuilt set lists it. Finally, older generations are copied.
 //! 4. *Recipients*: the recipients of all other nodes are counted again.
 //!
-//! Listings and revocations are rebuilt from the oldest generation to which the forgotten server contributed, and older
-//! generations are copied. The data arrives in events ([`Event::Reread`]), so a replayed journal produces the same
-//! state. The store makes no snapshot during a rebuild. If a snapshot of an unfinished state is restored, the rebuild
-//! starts again from the beginning.
+//! Listings and revocations are rebuilt starting with the oldest generation to which the forgotten server contributed.
+//! Older generations are copied. The data arrives in events ([`Event::Reread`]), so a replayed journal produces the
+//! same state. The store makes no snapshot during a rebuild. If a snapshot with an unfinished rebuild is restored, the
+//! rebuild starts again from the beginning.
 
 use std::collections::{BTreeMap, BTreeSet};
 

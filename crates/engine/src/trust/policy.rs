@@ -52,15 +52,15 @@ pub struct Policy {
     pub block_score: f64,
     /// Minimum number of groups with weight for listing.
     pub block_groups: u32,
-    /// Minimum number of anchored groups for listing. It protects against identities that earned their trust for an
-    /// attack.
+    /// Minimum number of anchored groups for listing. This minimum protects against identities that earned their trust
+    /// for an attack.
     pub block_anchors: u32,
     /// If at least this many anchored groups report, unanchored revocations cannot prevent a listing.
     pub anchors_beyond_doubt: u32,
-    /// Score required in addition to `block_score` to list a revoked signature again. It keeps a signature from
-    /// alternating between listed and revoked.
+    /// Score required in addition to `block_score` to list a revoked signature again. This margin keeps a signature
+    /// from alternating between listed and revoked.
     pub unrevoke_margin: f64,
-    /// Number of own reporters whose reports list a signature at once. Sites with many users should raise it.
+    /// Number of own reporters whose reports list a signature at once. Sites with many users should raise this number.
     pub own_reports_needed: u32,
     /// Seconds from the first claim about a signature to its settlement. Until then, anchors can make their claims.
     pub settle_after: u64,
