@@ -1,4 +1,4 @@
-//! Mail to measure with, from a local corpus or from the tests.
+//! The mail used for measurements, from a local corpus or from the tests.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};

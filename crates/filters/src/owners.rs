@@ -1,10 +1,10 @@
 //! A bounded multimap from features to owners. It finds the reports that share features with a message.
 //!
 //! An *owner* is a set of features stored under one number. Usually it is a report, with 48 pairs of words or 32
-//! shingles. [`OwnerTable::add`] stores them. [`OwnerTable::votes`] looks up every feature of a message, and each
-//! feature votes for the owners that have it. If an owner with n stored features gets m votes, it shares about m/n of
-//! its features with the message, regardless of the rest of the message. The caller decides which share counts as a
-//! match, and stores all other data of owners.
+//! shingles. [`OwnerTable::add`] stores the features of an owner. [`OwnerTable::votes`] looks up every feature of a
+//! message, and each feature votes for the owners that have it. If an owner with n stored features gets m votes, it
+//! shares about m/n of its features with the message, regardless of the rest of the message. The caller decides which
+//! share counts as a match, and stores all other data of owners.
 //!
 //! Each feature is stored with the quarter of the owner's text in which it occurs ([`Part`]), and votes are counted per
 //! quarter. The position of a feature in the message does not matter. The counts per quarter distinguish two cases. A

@@ -426,7 +426,7 @@ impl<const BITS: u32> OwnerTable<BITS> {
         1.0 - free as f64 / self.slots() as f64
     }
 
-    /// Returns the number of slots of live owners evicted because the table was too full.
+    /// Returns the number of live owners' slots that were evicted because the table was too full.
     #[must_use]
     pub const fn evictions(&self) -> u64 {
         self.evictions

@@ -1,10 +1,10 @@
 //! The number of leading fingerprint bits that a filter uses.
 //!
-//! Two keys that share those bits share all positions. So an absent key is a false positive if its leading bits equal
-//! those of one of the n keys of the filter. With b bits, the probability of this is about n/2^b. This probability adds
-//! to the rate f of the layout, except for the fraction f of keys that are false positives anyway. With ten bits more
-//! than log2(n/f), the additional rate stays below f/1024. The other functions of [`sizing`](super) do not include this
-//! additional rate.
+//! Two keys with the same leading bits share all positions. So an absent key is a false positive if its leading bits
+//! equal those of one of the n keys of the filter. With b bits, the probability of this is about n/2^b. This
+//! probability adds to the rate f of the layout, except for the fraction f of keys that are false positives anyway.
+//! With ten bits more than log2(n/f), the additional rate stays below f/1024. The other functions of [`sizing`](super)
+//! do not include this additional rate.
 
 use crate::hash::{FINGERPRINT_BITS_MAX, FINGERPRINT_BITS_MIN};
 

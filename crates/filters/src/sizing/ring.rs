@@ -15,7 +15,7 @@ use super::one_line::{LINE_BITS, fewest};
 use super::plan::CELLS_MAX;
 use super::probability::poisson_mixture;
 
-/// Number of generations of a ring: the words of a line.
+/// Number of generations of a ring: one for each word of a line.
 pub const RING_GENERATIONS: u32 = 8;
 /// Number of positions that a key sets in each of its two lines.
 const RING_POSITIONS_PER_LINE: u32 = 4;
