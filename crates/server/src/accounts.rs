@@ -31,7 +31,7 @@ pub(crate) struct Changes {
     pub(crate) registered: Vec<AccountChange>,
 }
 
-/// Checks the secrets of all accounts in the file, and that no two accounts have the same name or key.
+/// Checks that the secrets of all accounts in the file are valid, and that no two accounts have the same name or key.
 ///
 /// # Errors
 /// Returns [`AccountError`] for the first invalid account.
@@ -86,8 +86,8 @@ pub(crate) fn changes(
     Ok(changes)
 }
 
-/// Returns true if another account currently has the key. Accounts that swap keys are removed and registered again,
-/// because every order of updates would cause a conflict.
+/// Returns true if another account currently has the key. The caller then removes the account and registers it again,
+/// because two accounts may swap their keys, and every order of updates would cause a conflict.
 fn is_key_taken(engine: &Engine, credential: &Credential, name: &[u8]) -> bool {
     let Credential::Fuzzy(key) = credential else { return false };
     engine.accounts().key_id(&key.id()).is_some_and(|(other, _)| other != name)

@@ -70,7 +70,7 @@ impl AdminToken {
         Ok(())
     }
 
-    /// Returns true if this is the hash of the token.
+    /// Returns true if `sha256` is the hash of the token.
     pub(crate) fn is(&self, sha256: &[u8; 32]) -> bool {
         self.hash() == Some(*sha256)
     }

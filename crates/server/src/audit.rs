@@ -1,8 +1,8 @@
 //! The audit trail. Every administrative change, every download of the realm and every refused administrative request
 //! is logged at level info with target `bruit::audit`.
 //!
-//! Strangers can cause refusals, so the number of lines about refusals per minute is limited. The next such line states
-//! how many were omitted.
+//! Strangers can cause refusals, so the number of lines about refusals per minute is limited. The next line about a
+//! refusal states how many lines were omitted.
 
 use std::net::IpAddr;
 
@@ -27,7 +27,8 @@ pub(crate) struct Actor<'w> {
     pub(crate) name: Option<&'w str>,
 }
 
-/// Records a change to `subject`, or an attempt to change it. `failure` is the reason if nothing changed.
+/// Records a change to `subject`, or an attempt to change it. `failure` is the reason why nothing changed, if the
+/// attempt failed.
 pub(crate) fn audit(who: &Actor<'_>, action: &str, subject: &str, failure: Option<&str>) {
     let outcome = if failure.is_some() { "failed" } else { "done" };
     tracing::info!(

@@ -249,7 +249,7 @@ pub struct FuzzySettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FuzzyBulk {
-    /// The flag of the list in the reply.
+    /// The list number (flag) in the reply.
     pub flag: u8,
     /// The minimum recipient count of a bulk text.
     pub threshold: u32,
@@ -348,7 +348,8 @@ fn invalid(key: &str, reason: impl Into<String>) -> ConfigError {
 /// A threshold that no recipient count reaches.
 pub const MANY_NEVER: u32 = MANY;
 
-/// Default window under `durability = "relaxed"`. A crash of the machine may lose the events of the last window.
+/// Default of `relaxed_window`. With `durability = "relaxed"`, a crash of the machine may lose the events that were
+/// confirmed within this time.
 const RELAXED_WINDOW: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Limits on TCP connections: in total, per class, and per network outside `own_networks`.
 //!
 //! The class of a connection is known once the client has proven its identity with a token, a login or a TLS key.
-//! Before that, the connection is unproven. Unproven connections share a pool: all connections except those reserved
-//! for other classes. When the pool is full, a new connection is not refused. Instead, the server closes the unproven
+//! Before that, the connection is unproven. Unproven connections share all the places that are not reserved for other
+//! classes. When these places are full, a new connection is not refused. Instead, the server closes the unproven
 //! connections that have been idle for [`CROWDED_IDLE`]. If there are none, it closes the longest idle connection of
 //! the network that has the most unproven connections. So strangers displace only strangers.
 //!
@@ -120,7 +120,7 @@ pub(crate) struct Permit {
     state: Arc<ConnectionState>,
 }
 
-/// Marks a request as in progress until it is dropped.
+/// A guard that marks a request as in progress until the guard is dropped.
 #[derive(Debug)]
 pub(crate) struct Busy(Arc<Permit>);
 

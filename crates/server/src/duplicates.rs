@@ -1,8 +1,8 @@
 //! Detects repeated requests. Clients retry when they receive no reply, and a retry must not be counted again.
 //!
 //! Requests that change something are remembered by a keyed hash of their identity. While the first copy waits for the
-//! disk, further copies are dropped, because the first reply is on the way. Later copies receive the outcome of the
-//! first.
+//! disk, further copies are dropped, because the client will get the reply to the first one. Copies that arrive later
+//! receive the outcome of the first copy.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use std::time::Duration;
 use bruit_engine::Outcome;
 use bruit_filters::Fingerprint;
 
-/// Time for which requests are remembered by default. DCC clients retry for 16 s, and their server remembers requests
-/// for 32 s.
+/// Time for which requests are remembered by default. DCC clients retry for 16 s, and the original DCC server remembers
+/// requests for 32 s.
 pub(crate) const REMEMBERED: Duration = Duration::from_secs(60);
 
 /// Maximum number of remembered requests. A new request evicts the oldest.
@@ -59,8 +59,8 @@ impl Duplicates {
         Self { table: Mutex::default(), remembered }
     }
 
-    /// Returns the state of the first copy of a request. If this is the first copy, remembers it as in progress, as
-    /// [`begin`](Self::begin) does.
+    /// Returns the state of the first copy of a request. If this is the first copy, returns `None` and remembers the
+    /// request as in progress, as [`begin`](Self::begin) does.
     pub(crate) fn claim(&self, request: Fingerprint, now: Duration) -> Option<FirstCopy> {
         let mut table = self.table();
         table.expire(now, self.remembered);
@@ -78,7 +78,7 @@ impl Duplicates {
         table.copy(request)
     }
 
-    /// Remembers a request in progress, until [`answer`](Self::answer) or [`forget`](Self::forget).
+    /// Remembers a request as in progress until [`answer`](Self::answer) or [`forget`](Self::forget) is called.
     pub(crate) fn begin(&self, request: Fingerprint, now: Duration) {
         self.table().insert(request, now, self.remembered);
     }

@@ -1,7 +1,7 @@
 //! The history: counters by the minute for a day, by the hour for a month, and by the day for two years.
 //!
 //! The time of a slot determines its place in the series. A new slot replaces the previous one at the same place. So
-//! the history is bounded, and a wrong clock overwrites only the slots of the times that it showed.
+//! the history is bounded. While the clock is wrong, only the slots at the places of the wrong times are overwritten.
 //!
 //! | module | contents |
 //! |---|---|

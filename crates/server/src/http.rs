@@ -79,7 +79,7 @@ pub(crate) enum Paths {
     All,
 }
 
-/// Returns the routers for [`serve`], which share their limits on memory.
+/// Returns a function that creates the routers for [`serve`]. All these routers share the limits on memory.
 pub(crate) fn routers(service: &Arc<Service>) -> impl Fn(Paths) -> Router + use<> {
     let http = Http::new(Arc::clone(service));
     move |paths| router::router(http.clone(), paths)

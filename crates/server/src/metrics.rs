@@ -134,8 +134,8 @@ pub(crate) struct ProtocolMetrics {
     waits: Histogram,
 }
 
-/// Results of a batch. They are collected first, because an atomic addition per request would cost more than some
-/// checks.
+/// Number of requests in a batch by result. The numbers are added to the counters once per batch, because an atomic
+/// addition per request would cost more than some checks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally([u32; Disposition::ALL.len()]);
 

@@ -18,7 +18,7 @@ pub enum PolicyChangeError {
     /// The policy was refused.
     #[error("the policy in [trust] is refused: {0}")]
     Refused(Refusal),
-    /// The change could not be written.
+    /// The change of the policy could not be written.
     #[error("failed to write the policy in [trust]")]
     Kept(#[source] SubmitError),
 }
@@ -48,7 +48,7 @@ pub(crate) fn adopt(service: &Service, policy: &Policy) -> Result<(), PolicyChan
     }
 }
 
-/// Returns the settings of a policy that can be configured.
+/// Returns the part of a policy that operators can configure.
 pub(crate) fn shown(policy: &Policy) -> TrustPolicy {
     TrustPolicy {
         own_reports_needed: policy.own_reports_needed,

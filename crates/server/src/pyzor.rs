@@ -219,7 +219,8 @@ impl PendingPyzor {
     }
 }
 
-/// Returns the right that an operation needs. Whitelisting revokes other reporters' claims.
+/// Returns the right that an operation needs. Whitelisting needs the right to revoke, because it revokes other
+/// reporters' claims.
 const fn right(op: Op, request: &Request<'_>) -> Who {
     let rights = &request.settings.pyzor.rights;
     match op {

@@ -10,8 +10,8 @@
 //! | any other | `p=0` |
 //!
 //! A report begins with the e4 signature. If this signature is listed in the current generation, the report is counted.
-//! Otherwise, the server requests the parts from the client and reports all their signatures. So the signatures of
-//! links are also listed again once per generation.
+//! Otherwise, the server requests the parts of the mail from the client and reports all their signatures. In this way,
+//! the signatures of links are also listed again once per generation.
 
 mod answers;
 mod bodies;

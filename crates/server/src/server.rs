@@ -54,7 +54,7 @@ use crate::watch::Watcher;
 /// Time limit for connections to end when the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// The name of the dashboard's own listener, which is its section in the configuration.
+/// The name of the dashboard's own listener, which is also the name of its section in the configuration.
 const DASHBOARD: &str = "dashboard";
 
 /// Lifetime of a link from [`Server::sign_in_link`], in minutes.

@@ -21,8 +21,8 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Interval between two ticks while the books are behind the clock.
 const HURRY: Duration = Duration::from_millis(20);
 
-/// Interval between two ticks that have no effect. They keep the last event recent, because time continues from it
-/// after a restart.
+/// Interval between two ticks that have no effect. Time continues from the last event after a restart, and these ticks
+/// keep that event recent.
 const IDLE: Duration = Duration::from_secs(300);
 
 /// Maximum number of ended generations that are logged one by one. If more have ended, for example after a long stop,

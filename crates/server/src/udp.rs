@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A protocol implements decoding and encoding ([`Datagrams`]). All protocols share the rest: rate limits, duplicate
-//! detection, and limits on replies that are longer than the request. A batch locks the engine at most twice, to copy
-//! the accounts that its requests name and to look up its signatures. Signatures and keys are verified in between,
-//! without the lock.
+//! detection, and limits on replies that are longer than the request. A batch locks the engine at most twice: to copy
+//! the accounts that its requests name, and to look up its signatures. The credentials of the requests are verified in
+//! between, without the lock.
 
 mod batch;
 mod replier;
@@ -110,7 +110,7 @@ pub(crate) struct Request<'r> {
     pub(crate) packet: &'r [u8],
     pub(crate) from: SocketAddr,
     pub(crate) source: Source,
-    /// The account that the request names. The request may not have proven it.
+    /// The account that the request names. It is not necessarily the sender's account.
     pub(crate) account: Option<&'r NamedAccount>,
     pub(crate) service: &'r Service,
     pub(crate) settings: &'r Settings,
@@ -257,7 +257,8 @@ struct CompletedBatch<W> {
 struct SubmittedChange<W> {
     waiting: W,
     peer: socket::DatagramSource,
-    /// Length of the request if the source is not in an own network. The reply may then be at most twice as long.
+    /// Length of the request, if the source is not in an own network. The reply to such a request may be twice as long,
+    /// but not longer.
     bytes_max: Option<usize>,
     request: Fingerprint,
     events: usize,

@@ -25,7 +25,8 @@ const PER_NETWORK: usize = 31;
 /// Time limit for a known caller's request.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Memory of a silent connection, and of a connection with half a request, as stated in docs/operators/sizing.md.
+/// Maximum memory of a silent connection and of a connection with half a request, as stated in
+/// docs/operators/sizing.md.
 const SILENT_BYTES_MAX: u64 = 12 << 10;
 const WAITING_BYTES_MAX: u64 = 32 << 10;
 
@@ -51,7 +52,7 @@ fn connect(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Opens connections from strangers to HTTP and Razor alternately, and sends `words` to HTTP.
+/// Opens connections from strangers to HTTP and Razor alternately, and sends `words` on the HTTP connections.
 fn crowd(running: &Running, words: &[u8]) -> Vec<TcpStream> {
     let stranger = |at: usize| {
         let network = u8::try_from(at / PER_NETWORK).unwrap();

@@ -1,5 +1,5 @@
-//! Tests of the access of other servers and replicas. It is granted over TLS by key, and over plain HTTP by source
-//! address.
+//! Tests of access by other servers and replicas. Access is granted by key over TLS, and by source address over plain
+//! HTTP.
 
 mod common;
 

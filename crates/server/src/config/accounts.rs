@@ -51,7 +51,7 @@ impl std::fmt::Debug for AccountSecret {
 /// A token, which grants rights over HTTP.
 #[derive(Clone, Debug)]
 pub struct Token {
-    /// The reporter's name for recorded claims.
+    /// The name of the reporter that makes claims with the token.
     pub name: String,
     /// The SHA-256 of the token.
     pub sha256: [u8; SHA256_BYTES],

@@ -20,7 +20,7 @@ const FILES_MAX: usize = 16;
 
 const KEY: &str = "passwords.refuse";
 
-/// The section of the file.
+/// The section as written in the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RawPasswords {
@@ -44,7 +44,7 @@ pub struct PasswordSettings {
 }
 
 impl PasswordSettings {
-    /// Rejects a password in one of these lists.
+    /// Rejects a password that one of these lists contains.
     ///
     /// # Errors
     /// [`WeakPassword::Listed`].

@@ -63,7 +63,7 @@ pub(super) fn decimal(number: u32, digits: &mut [u8; 10]) -> &[u8] {
     digits.get(start..).unwrap_or_default()
 }
 
-/// Returns a keyed hash of what all copies of a request share, namely most of the header, and the source.
+/// Returns a keyed hash of the data that all copies of a request share: most of the header, and the source.
 pub(super) fn identity(asked: &DccRequest<'_>, request: &Request<'_>) -> Fingerprint {
     let address = match request.source.address {
         IpAddr::V4(address) => address.to_ipv6_mapped(),

@@ -27,7 +27,7 @@ const BYTES: HeaderValue = HeaderValue::from_static("application/octet-stream");
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct OfferQuery {
-    /// The last offer seen, in hexadecimal digits.
+    /// The tag of the last offer that the reader has seen, in hexadecimal digits.
     seen: String,
     /// Number of seconds to wait for a newer offer.
     wait: u64,
@@ -139,7 +139,7 @@ impl Federation {
             Fault::broken()
         })?;
         let bytes = read.ok_or_else(no_log)?;
-        // Release the unused part at once.
+        // Release the unneeded permits at once.
         drop(room.split(part.bytes_max.saturating_sub(bytes.len())));
         Ok((bytes, room))
     }

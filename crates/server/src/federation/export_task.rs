@@ -1,9 +1,9 @@
 //! Carries out what the exporter decides, and shows its failures in the health table.
 //!
 //! The exporter is wanted if the server has peers, a broker, or a folder to publish in. While the folder of the logs
-//! cannot be written, such a server queues all segments, and refuses reports when the queue is full. If the exporter is
-//! not wanted, no other server waits for the segments. The server then drops the queue, and starts a new incarnation
-//! once the folder can be written.
+//! cannot be written, a server whose exporter is wanted queues all segments, and refuses reports when the queue is
+//! full. If the exporter is not wanted, no other server waits for the segments. In that case, the server drops the
+//! queue, and starts a new incarnation once the folder can be written.
 
 use bruit_engine::exchange::Relation;
 use bruit_federation::coordinator::Moment;

@@ -76,7 +76,7 @@ impl Listener {
         let Ok(Ok(stream)) = handshake else { return };
         let key = tls::peer_key(stream.get_ref().1);
         let is_peer = |peer: &PeerSettings| Some(*peer.key.as_bytes()) == key;
-        // Other connections stay in the doorway class, and their requests are refused.
+        // Connections without the key of a peer stay in the doorway class, and their requests are refused.
         if self.service.settings().peers.iter().any(is_peer) {
             permit.prove(Class::Peer);
         }

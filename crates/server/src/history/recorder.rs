@@ -22,7 +22,7 @@ use crate::service::Service;
 /// Interval between two readings.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Values that are expensive to read are read only once in this number of readings.
+/// The gauges are read only once in this number of readings of the counters, because they are expensive to read.
 const GAUGES_EVERY: u32 = 60;
 
 /// Number of readings after which the file is written even if no minute has ended.

@@ -80,7 +80,7 @@ pub(crate) struct Slot {
     pub(crate) gauges: Gauges,
 }
 
-/// Values that are not added up.
+/// Values that replace earlier ones instead of being added to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Gauges {
     /// Number of listed signatures.
@@ -91,7 +91,7 @@ pub(crate) struct Gauges {
     pub(crate) resident_bytes: u64,
 }
 
-/// The counters since the last sample.
+/// The requests since the previous sample, and the current gauges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) requests: [u64; COUNTERS],

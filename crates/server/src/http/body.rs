@@ -32,7 +32,7 @@ pub(super) const SMALL_BYTES_MAX: usize = 64 << 10;
 /// The media types of a raw message.
 const MESSAGES: [&str; 3] = ["message/rfc822", "text/plain", "application/octet-stream"];
 
-/// The purpose for which a message is signed.
+/// The purpose for which a message's signatures are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Check,
@@ -41,7 +41,7 @@ pub(super) enum Purpose {
     Count,
 }
 
-/// The subject of a request.
+/// The message or the signatures that a request is about.
 pub(super) struct RequestSubject {
     pub(super) signed: Signed,
     pub(super) sender: Option<String>,

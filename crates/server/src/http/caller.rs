@@ -128,7 +128,7 @@ impl FromRequestParts<Http> for Caller {
 }
 
 impl Caller {
-    /// Returns the caller of a request with the token that has this hash, if the request has a token.
+    /// Returns the caller of a request. `shown` is the hash of the request's token, if it has one.
     pub(super) fn authenticate(
         parts: &Parts,
         http: &Http,
@@ -180,7 +180,8 @@ impl Caller {
         let on_behalf = on_behalf(&parts.headers, known.as_ref());
         let (reporter, grant, name) = match (known, peer) {
             (Some(token), _) => (holder(&token, &source, key), Grant::of(&token), Some(token.name)),
-            // A proxy that connects to the socket has the rights of its user, but the proxy's clients have none.
+            // A proxy that connects to the socket has the rights of the user that runs it, but the proxy's clients have
+            // none.
             (None, RemoteEnd::User(user)) if source.is_own => {
                 (local_user(user, key), Grant::of_user(user), Some(format!("user {} on this machine", user.id)))
             }
@@ -204,7 +205,7 @@ impl Caller {
         }
     }
 
-    /// Notes the program that a request describes, unless a stranger sent it.
+    /// Notes the program that a request describes, unless a stranger sent the request.
     fn describe_site(&self, headers: &HeaderMap, service: &Service) {
         let field = headers.get(SITE_FIELD).and_then(|field| field.to_str().ok());
         if let Some(state) = field.and_then(|field| field.parse().ok()) {

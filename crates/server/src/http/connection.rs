@@ -39,7 +39,7 @@ const FIELDS_MAX: usize = 64;
 /// Maximum lifetime of a connection.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// When a connection must close, maximum time for it to finish its request.
+/// Maximum time to finish the current request of a connection that must close.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time limit of a TLS handshake.

@@ -148,7 +148,7 @@ pub(super) async fn count_for_check(
     }
 }
 
-/// Returns the event that counts, or the reason why nothing is counted.
+/// Returns the event that counts the recipients, or the reason why none are counted.
 fn prepare(
     service: &Service,
     caller: &Caller,

@@ -147,7 +147,7 @@ fn is_ambiguous(field: &str) -> bool {
     is_quoted
 }
 
-/// Returns the value of `for` in an element, or the empty string, which is not an address.
+/// Returns the value of `for` in an element. If there is none, returns the empty string, which is not a valid address.
 fn for_of(element: &str) -> &str {
     let mut pairs = element.split(';').filter_map(|pair| pair.split_once('='));
     let found = pairs.find(|(name, _)| name.trim().eq_ignore_ascii_case("for"));

@@ -158,8 +158,8 @@ impl Responder {
         });
     }
 
-    /// Counts the reports of signatures that are listed in the current generation, and requests the mails with the
-    /// other signatures.
+    /// Counts the report of each signature that is listed in the current generation. For any other signature, requests
+    /// the mail from the client.
     async fn report(&self, signatures: &[Signature], user: Option<&[u8]>) -> Vec<Reply> {
         let by = match self.claimant(user, Claim::Report, signatures.len()) {
             Ok(reporter) => By { now: self.service.now(), reporter },
@@ -412,7 +412,8 @@ fn opinion(verdict: &Verdict, recommended: u8) -> Reply {
     }
 }
 
-/// Returns true if the signature is listed in the current generation. Its links are then listed, too.
+/// Returns true if the signature is listed in the current generation. The signatures of the mail's links are then
+/// listed, too.
 const fn is_listed_now(verdict: &Verdict) -> bool {
     matches!(verdict.kind, Kind::Spam) && verdict.generations.contains(0)
 }

@@ -34,8 +34,9 @@ pub(crate) struct Recipients {
 }
 
 impl Recipients {
-    /// Returns one recipient if the caller may report and is not a stranger, because strangers' recipients are not
-    /// counted. `identity` is the part of the request, apart from its source, that is the same in all copies.
+    /// Returns one recipient. Returns `None` for strangers, whose recipients are not counted, and for callers without
+    /// the right to report. `identity` is the part of the request, apart from its source, that is the same in all
+    /// copies.
     pub(crate) fn one(
         request: &Request<'_>,
         report: Who,

@@ -175,7 +175,7 @@ impl Outbox {
         self.bytes.truncate(end);
     }
 
-    /// Completes a reply from the bytes written since the last one.
+    /// Completes a reply, which consists of the bytes written since the previous reply.
     pub(super) fn finish(&mut self, peer: &DatagramSource) {
         self.ranges.push(self.end()..self.bytes.len());
         self.addresses.push(Some(peer.storage));

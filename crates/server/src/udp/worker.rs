@@ -313,7 +313,7 @@ impl<P: Datagrams> Round<P> {
         }
     }
 
-    /// Queues the recipients that a check counts, unless it is a copy or exceeds a limit.
+    /// Queues the recipients that a check counts, unless the check is a copy or exceeds a limit.
     fn count_recipients(&mut self, shared: &SocketState, request: &Request<'_>) {
         let Some(recipients) = self.batch.take_recipients() else { return };
         let event = std::slice::from_ref(&recipients.event);
@@ -406,7 +406,7 @@ struct Repeat<W> {
     described: Option<RequestDescription>,
 }
 
-/// The request's size and sender, which limit the reply.
+/// The request's size and sender, which limit the length of the reply.
 struct ReplyContext<'r> {
     bytes: usize,
     source: Source,

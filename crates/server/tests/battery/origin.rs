@@ -149,7 +149,8 @@ impl Origin {
     /// Fills a chain with segments of the maximum length, without an engine. Returns the length of the log.
     pub(crate) fn fill(&mut self, bytes_min: usize) -> usize {
         let (chain, shelf) = (self.chain(Book::Votes), Arc::clone(&self.shelf));
-        // A vote of 64 signatures that were not counted: 20 bytes, 8 bytes of flags, and the signatures.
+        // A vote on 64 signatures, none of which is flagged as counted: 20 bytes of fields, 8 bytes of flags, and the
+        // signatures.
         let vote = [&[1_u8; 8][..], &[1; 8], &[1, 0, 0, 64], &[0; 8], &[7; 8 * 64]].concat();
         let votes = PAYLOAD_BYTES_MAX / vote.len();
         let payload = vote.repeat(votes);
