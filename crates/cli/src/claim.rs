@@ -26,8 +26,8 @@ pub(crate) const CLAIM_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Limits on the part of the spool that is sent after a claim.
 ///
-/// A Sieve script may run for 10 seconds. With `--timeout 2s`, that is enough for the spool's lock (2 s), the claim
-/// (2 s), rspamd (2 s) and this part of the spool (2.5 s).
+/// A Sieve script may run for 10 seconds. With `--timeout 2s`, these 10 seconds are enough for the spool's lock (2 s),
+/// the claim (2 s), rspamd (2 s) and this part of the spool (2.5 s).
 const SEND_LIMITS: SendLimits = SendLimits { reports: 20, time: Duration::from_secs(2) };
 
 const AFTER_HELP: &str = "\
@@ -146,7 +146,7 @@ pub(crate) fn run(arguments: &ClaimArgs, claim: Claim, output: &mut impl Write) 
     })
 }
 
-/// Numbers of messages.
+/// Numbers of messages, for the summary and the exit code.
 #[derive(Default)]
 struct ClaimTally {
     messages: u64,

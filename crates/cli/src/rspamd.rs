@@ -58,7 +58,7 @@ impl Controller {
 }
 
 impl LessonArgs {
-    /// Returns what rspamd learns from a message.
+    /// Returns the data with which rspamd learns a message.
     pub(crate) fn lesson(self, message: &[u8]) -> Lesson {
         let Self { flag, weight, trains_bayes } = self;
         Lesson { message: message.to_vec(), flag, weight, trains_bayes }

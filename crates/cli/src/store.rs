@@ -74,8 +74,8 @@ pub(crate) fn run(arguments: &StoreArgs, output: &mut impl Write) -> Result<Exit
     outcome.and_then(|code| flushed.map(|()| code)).map_err(never_one)
 }
 
-/// Changes exit code 1 of an error that is not a damaged store, such as a full disk, to 2. Exit code 1 is reserved for
-/// a damaged store.
+/// Returns the failure with exit code 2 in place of 1. Exit code 1 is reserved for a damaged store, and this failure
+/// has another cause, such as a full disk.
 fn never_one(failure: Failure) -> Failure {
     match failure {
         Failure::Other(error) => Failure::BadInput(format!("{error:#}")),

@@ -129,7 +129,7 @@ pub(crate) struct WatchArgs {
     server: Server,
 }
 
-/// Parses `NAME=MAILDIR`. A slash before the equals sign makes it a part of the path.
+/// Parses `NAME=MAILDIR`. An equals sign that follows a slash is part of the path.
 fn parse_maildir(text: &str) -> Result<Maildir, String> {
     let (reporter, root) = match text.split_once('=') {
         Some((name, root)) if !name.contains('/') => (Some(name.to_owned()), root),

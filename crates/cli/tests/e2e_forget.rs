@@ -15,7 +15,8 @@ use common::{Folder, Server, administer, printed};
 
 /// Maximum wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Time within which the data of the forgotten node must be gone from both others, including a restart of one of them.
+/// Time within which the data of the forgotten node must be gone from both other nodes. One of these is restarted
+/// within this time.
 const FORGOTTEN_WITHIN: Duration = Duration::from_secs(30);
 const NAMES: [&str; 3] = ["anna", "berta", "carla"];
 

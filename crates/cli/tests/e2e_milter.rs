@@ -131,7 +131,7 @@ fn a_trap_lists_what_it_gets() {
     let explained = administer(&server, &["explain", trapped.path.to_str().unwrap()]);
     assert!(explained.contains("1 of them anchored, a trap"), "{explained}");
 
-    // With the standing of an own user, a single report lists the message.
+    // Without the token, the milter reports as an own user, so a single report lists the message.
     milter.reload(&server.url(), traps);
     assert_eq!(send(&postfix, &["trap@test.example"], &spam).0, 250);
     postfix.wait_for("trap", 3);

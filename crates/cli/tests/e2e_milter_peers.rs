@@ -15,7 +15,7 @@ use nix::sys::signal::Signal;
 /// The address of a client that the site does not know.
 const STRANGER: &str = "192.0.2.77";
 
-/// The step that keeps leading spaces, which older versions of Sendmail do not offer.
+/// The protocol step that keeps leading spaces. Older versions of Sendmail do not offer this step.
 const LEADING_SPACE: u32 = 0x10_0000;
 
 const MESSAGE: &[u8] =
@@ -84,7 +84,7 @@ fn sendmail_gets_the_answers_that_it_expects() {
     let removed = Answer::ChangeHeader(1, "X-Bruit".into(), String::new());
     let with_space = session_of_sendmail(&milter, wire::STEPS_OFFERED);
     assert_eq!(with_space, [removed.clone(), insert(&format!(" {value}")), Answer::Accept]);
-    // Without the step, Sendmail adds the space itself.
+    // If the step is not negotiated, Sendmail adds the space itself.
     let without = session_of_sendmail(&milter, wire::STEPS_OFFERED & !LEADING_SPACE);
     assert_eq!(without, [removed, insert(value), Answer::Accept]);
 }

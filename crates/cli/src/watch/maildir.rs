@@ -174,8 +174,8 @@ pub(super) fn for_each_message(
     Ok(())
 }
 
-/// Returns true if the name of a message was made at this time or later, in seconds since 1970. Names begin with the
-/// time of creation. A name without a time is treated as new.
+/// Returns true if the name of a message was created at `time` or later. `time` is in seconds since 1970. Names begin
+/// with the time of creation. A name without a time is treated as new.
 pub(super) fn is_made_since(key: &str, time: u64) -> bool {
     let digits = key.split(|character: char| !character.is_ascii_digit()).next().unwrap_or_default();
     digits.parse().map_or(true, |made: u64| made >= time)

@@ -38,7 +38,7 @@ impl Page {
 pub(crate) struct Visitor {
     base: String,
     cookie: Option<String>,
-    /// Further header fields of every request.
+    /// Additional header fields of every request.
     pub(crate) fields: Vec<(&'static str, String)>,
 }
 

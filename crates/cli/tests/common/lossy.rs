@@ -8,7 +8,7 @@ use std::thread;
 /// A proxy that forwards requests to a server, and loses every answer.
 pub(crate) struct Lossy {
     pub(crate) url: String,
-    /// A message for each answer that was lost.
+    /// Receives one message for each lost answer.
     pub(crate) lost: Receiver<()>,
 }
 

@@ -1,4 +1,5 @@
-//! A server that records the milter's requests. Also the messages to send, and comparisons of their signatures.
+//! A server that records the milter's requests. This module also makes the messages to send, and compares their
+//! signatures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +13,7 @@ use bruit_client::{Purpose, Signer};
 
 use super::testdata;
 
-/// Names of messages, by the scheme in which two signatures of the same message differ.
+/// For each scheme, the names of the messages whose signatures in this scheme differ from those that the milter sent.
 pub(crate) type Differences = BTreeMap<String, BTreeSet<String>>;
 
 /// A server that knows nothing and keeps every request.

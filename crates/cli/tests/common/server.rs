@@ -52,7 +52,8 @@ impl Server {
         Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[], Some(clock.clone()))
     }
 
-    /// Starts a server whose system clock follows `clock`, with `more` in its configuration. It accepts jumps of minutes.
+    /// Starts a server whose system clock follows `clock`, with `more` in its configuration. The server accepts clock
+    /// jumps of up to an hour.
     pub(crate) fn start_with_clock(clock: &FakeClock, folder: &Folder, more: &str) -> Self {
         folder.write("bruit.toml", configuration(&folder.path("data"), more));
         Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[], Some(clock.clone()))

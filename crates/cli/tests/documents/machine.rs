@@ -37,7 +37,7 @@ stop_server() { # [SIGNAL]
 }
 "#;
 
-/// Panics if this system does not allow such namespaces, so that pages are not skipped silently.
+/// Panics if this system does not allow [`NAMESPACES`], so that pages are not skipped silently.
 pub(crate) fn ensure_available() {
     let output = Command::new("unshare").args(NAMESPACES).arg("true").output();
     let output = output.unwrap_or_else(|error| panic!("unshare (package util-linux) is missing: {error}"));
