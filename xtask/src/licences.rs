@@ -50,7 +50,8 @@ pub(crate) fn run() -> Result<()> {
         bail!("dependencies without a permissive licence (see xtask/src/licences.rs):\n  {}", faults.join("\n  "));
     }
     println!("{} packages have permissive licences", packages.len());
-    // The fuzz targets use a part of the same crates.
+    // The other workspace, that of the fuzz targets, uses some of the same crates, so it need not be checked for
+    // duplicates.
     registries::check_duplicates(&workspaces[0])
 }
 

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::command;
 
-/// Maximum number of networks that are tried for each fault, after the network that caught it before.
+/// Maximum number of networks that are tried for each fault if the network of its `seed` does not catch it.
 const NETWORKS: u64 = 2_000;
 
 /// Folders that are not copied.
@@ -31,7 +31,7 @@ struct Mutation {
     from: &'static str,
     /// Replacement.
     to: &'static str,
-    /// Tests of the battery of transports that must fail, too.
+    /// Tests in `crates/server/tests/battery` that the fault must make fail, too.
     battery: &'static [&'static str],
 }
 
