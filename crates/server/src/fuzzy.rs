@@ -11,8 +11,8 @@
 //! | by either | not spam | not found |
 //! | nothing | | not found |
 //!
-//! If the verdict is unknown or nothing is found, and the digest has at least `bulk.threshold` recipients, the reply is
-//! the number of recipients, the list of `bulk`, and probability 1.
+//! If the verdict is unknown or nothing is found, the digest may still have at least `bulk.threshold` recipients. The
+//! reply is then the number of recipients, the list of `bulk`, and probability 1.
 //!
 //! A reply repeats the digest of the request, because only a hash of the stored digest is kept. Times are rounded to
 //! whole hours.

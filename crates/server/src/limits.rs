@@ -57,8 +57,8 @@ impl Buckets {
     }
 }
 
-/// Postpones, by `interval`, the time when a bucket will be full, and returns true. If that would overdraw the bucket,
-/// returns false instead.
+/// Takes tokens: adds `interval` to the time when the bucket will be full, and returns true. If this would overdraw the
+/// bucket, changes nothing and returns false.
 fn take(cell: &AtomicU64, now: u64, interval: u64, depth: u64) -> bool {
     let moved = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at| {
         let next = full_at.max(now).saturating_add(interval);

@@ -37,7 +37,7 @@ pub(crate) enum Interface {
 /// The result of a request. If the signatures of a request have different results, the first one in this list counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Disposition {
-    /// A check, by verdict.
+    /// A check with the verdict spam. The other verdicts follow.
     Spam,
     Bulk,
     Ham,

@@ -9,7 +9,7 @@ use nix::sys::statvfs::statvfs;
 /// log.
 const FILES_MAX: usize = 10_000;
 
-/// Maximum depth of the subfolders of a data directory whose files are counted.
+/// Maximum depth of the subfolders whose files are counted.
 const DEPTH_MAX: usize = 4;
 
 /// Memory and disk space. Unreadable values are missing.

@@ -1,8 +1,8 @@
 //! The programs of mail sites that the server has seen: milters, watchers of Maildirs, spools and replicas.
 //!
-//! They describe themselves in the header field `Bruit-Site`, and replicas are recognised by their requests. The list
-//! is for the operator only and is kept in memory. Strangers are left out, so they can neither fill the list nor add
-//! false entries to it.
+//! Most of them describe themselves in the header field `Bruit-Site`. Replicas do not: they are recognised by their
+//! requests. The list is for the operator only and is kept in memory. Strangers are left out, so they can neither fill
+//! the list nor add false entries to it.
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};

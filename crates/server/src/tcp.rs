@@ -32,7 +32,7 @@ pub(crate) struct Connection {
     pub(crate) source: Source,
     /// Becomes true when the server stops. The server waits until every task has dropped its receiver.
     pub(crate) stop: watch::Receiver<bool>,
-    /// Counts the connection until it is dropped.
+    /// The connection is counted until this permit is dropped.
     pub(crate) permit: Arc<Permit>,
 }
 

@@ -164,7 +164,7 @@ impl History {
         has_ended
     }
 
-    /// Returns the slot that contains a time. If its place has a slot of another time, that one is dropped.
+    /// Returns the slot that contains a time. Drops a slot of another time at the same place.
     fn slot_at(&mut self, span: Span, time: u64) -> &mut Slot {
         let start = span.start(time);
         let place = self.slot_place(span, span.place(time)).expect("places are below the number of slots");

@@ -112,7 +112,7 @@ pub(super) enum Right {
 /// The rights of a token or a user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Grant {
-    /// Checking, reporting and revoking.
+    /// True if checks, reports and revocations are allowed.
     can_use: bool,
     can_monitor: bool,
     can_read_realm: bool,

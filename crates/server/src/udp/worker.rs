@@ -56,7 +56,7 @@ struct Round<P: Datagrams> {
     lines: Vec<Line>,
     /// Checks, each with the index of its datagram.
     checks: Vec<(usize, P::Pending, Places)>,
-    /// Copies of changes that were already answered.
+    /// Copies of changes whose first copy was already answered.
     repeats: Vec<(usize, Repeat<P::Pending>)>,
     changes: Vec<SubmittedChange<P::Pending>>,
     events: Vec<Event>,
@@ -333,7 +333,7 @@ impl<P: Datagrams> Round<P> {
     }
 
     /// Queues a reply. A reply that is longer than its request is dropped if a stranger exceeds the limit on such
-    /// replies, because the stranger's address may be forged and belong to a victim. Returns the result to count, and
+    /// replies. The limit protects victims whose address a stranger may have forged. Returns the result to count, and
     /// the reason if the reply was dropped.
     fn reply(
         &mut self,
@@ -399,7 +399,7 @@ impl<P: Datagrams> Round<P> {
     }
 }
 
-/// A copy of a change that was already answered.
+/// A copy of a change whose first copy was already answered.
 struct Repeat<W> {
     waiting: W,
     outcomes: Arc<[Outcome]>,
