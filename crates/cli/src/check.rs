@@ -41,7 +41,7 @@ Exit codes:
   2  error: the server refused, a file could not be read, or an argument is invalid
   3  bulk: not known as spam, but sent to many recipients (at least one message, none of them spam, no error)
 A server that cannot be reached in time is reported on standard error; mail is never delayed. --on-error \
-sets the exit code used if the server does not answer or refuses the request. Without --bulk-threshold, the \
+sets the exit code used if the server refuses the request or does not answer. Without --bulk-threshold, the \
 server's threshold applies.
 
 Data sent to the server: signatures, features of the text (from which the text cannot be reconstructed), the \
@@ -116,7 +116,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, conflicts_with_all = ["files", "json", "on_error"])]
     header: bool,
 
-    /// Exit code if the server does not answer or refuses the request, for example 2 or 75
+    /// Exit code if the server refuses the request or does not answer, for example 2 or 75
     #[arg(long, value_name = "CODE")]
     on_error: Option<u8>,
 

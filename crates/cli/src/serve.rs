@@ -271,7 +271,7 @@ fn write_announcement(server: &Server, is_private: bool, output: &mut impl Write
 }
 
 /// Prints how to open the dashboard. The link that signs in is printed only if nobody but the operator sees it, because
-/// more people may be able to read logs and journals than the administrator's token.
+/// people who cannot read the administrator's token may be able to read logs and journals.
 fn write_dashboard(server: &Server, is_private: bool, output: &mut impl Write) -> io::Result<()> {
     let Some(link) = server.sign_in_link() else { return Ok(()) };
     if is_private {

@@ -45,7 +45,7 @@ pub(crate) struct StoreArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum StoreVerb {
-    /// Verify all checksums, and that every event is present and readable
+    /// Verify that all checksums match, and that every event is present and readable
     #[command(after_help = "Example:\n  bruit store verify /var/lib/bruit")]
     Verify(survey::StoreSurveyArgs),
     /// Show the files, events and contents of a data directory

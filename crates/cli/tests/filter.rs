@@ -15,8 +15,8 @@ fn lines(names: std::ops::Range<u32>) -> Vec<u8> {
     names.flat_map(|name| format!("signature {name}\n").into_bytes()).collect()
 }
 
-/// Writes a file of keys in pieces, because the memory of this process counts towards the measured memory of the
-/// programs that it starts.
+/// Writes a file of keys in pieces, so that this process uses little memory. Its memory counts towards the measured
+/// memory of the programs that it starts.
 fn write_lines(folder: &Folder, name: &str, names: std::ops::Range<u32>) {
     let mut file = BufWriter::new(File::create(folder.path(name)).unwrap());
     names.for_each(|name| writeln!(file, "signature {name}").unwrap());

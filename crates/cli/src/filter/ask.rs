@@ -31,7 +31,7 @@ pub(super) struct FilterContainsArgs {
     #[arg(long)]
     count: bool,
 
-    /// Print the keys that are not in the filter instead
+    /// Print the keys that are not in the filter, instead of those that are
     #[arg(long)]
     missing: bool,
 

@@ -21,7 +21,7 @@ const BATCHES_MAX: usize = 64;
 
 /// An event.
 pub(super) enum Event {
-    /// Maildirs changed, by index.
+    /// The Maildirs with these indexes changed.
     Changed(BTreeSet<usize>),
     /// Events were lost, or a rescan was requested.
     Rescan,

@@ -63,7 +63,7 @@ pub(super) struct Record {
     /// Length of the file. For a message that was there before the first start, it is 0 until the message has been
     /// read.
     pub(super) bytes: u64,
-    /// Signature of its contents, unless the message could not be read.
+    /// Signature of the message's contents, unless the message could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) exact: Option<String>,
     /// Time at which the message was first seen, in seconds since 1970.

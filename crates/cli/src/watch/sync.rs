@@ -26,7 +26,7 @@ pub(super) struct Claims<'a> {
     pub(super) names: &'a Names,
     /// Messages with one of these fields are not reported, because a filter has put them into Junk.
     pub(super) ignored: &'a [Field],
-    /// How rspamd learns the messages, if it does.
+    /// The options with which rspamd learns the messages, if it does.
     pub(super) lesson: Option<LessonArgs>,
     pub(super) state: &'a Path,
     /// True once a signal has asked the program to stop. The next start makes the remaining claims.
