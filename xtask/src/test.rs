@@ -139,7 +139,7 @@ fn listed(stages: &[Stage]) -> String {
     stages.iter().map(Stage::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Checks the formatting of the workspace, and of the fuzz targets, which are not part of it.
+/// Checks the formatting of the workspace, and of the fuzz targets, which are a separate workspace.
 fn fmt() -> Result<()> {
     run_command(&mut cargo(&["fmt", "--all", "--check"]))?;
     run_command(&mut cargo(&["fmt", "--manifest-path", fuzz::MANIFEST, "--check"]))
