@@ -64,7 +64,7 @@ pub struct Features {
     /// Hash of the links and of all words in order, including footers and quotations. Only messages with few features
     /// have this hash. It identifies a report that stores fewer than [`STORED_MIN`] features.
     pub whole: Option<u64>,
-    /// True if the features are from quoted or forwarded text because the message has no other text.
+    /// True if the message has only quoted or forwarded text, so that the features are from that text.
     pub is_quoted: bool,
     /// One feature for each file of a good mail. Empty for reports and checks.
     pub files: Vec<u64>,
@@ -268,16 +268,17 @@ fn pairs(words: &[u64], seen: &mut NumberSet) -> Vec<u64> {
     pairs
 }
 
-/// A set of numbers that takes a third of the time of a `HashSet`. An attacker can choose words whose numbers collide.
-/// So a number is looked up in at most [`PROBES_MAX`](Self::PROBES_MAX) slots, and dropped if all of them are taken.
+/// A set of numbers, three times as fast as a `HashSet`. An attacker can choose words whose numbers collide. To bound
+/// the work, a number is looked up in at most [`PROBES_MAX`](Self::PROBES_MAX) slots, and dropped if all of them are
+/// taken.
 struct NumberSet {
     slots: Vec<u64>,
     mask: usize,
 }
 
 impl NumberSet {
-    /// Maximum number of probes. The load is at most one half, so without an attack only one number in a hundred
-    /// thousand needs this many.
+    /// Maximum number of probes. The table is at most half full. Without an attack, only one number in a hundred
+    /// thousand needs this many probes.
     const PROBES_MAX: usize = 32;
 
     fn with_capacity(numbers: usize) -> Self {

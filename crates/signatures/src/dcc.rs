@@ -16,8 +16,8 @@
 //! # Agreement with the original
 //!
 //! The rules were derived by observing the original clients (release 2.3.167). The tests cannot run the original
-//! program. Address, header and body checksums of ordinary messages agree. Fuz1 agrees in simple cases, but not always
-//! bit by bit, because the original works in a buffer of 317 bytes and its boundaries affect the result. Even the
+//! program. Address, header and body checksums of ordinary messages agree. Fuz1 agrees in simple cases, but not always,
+//! because the original works in a buffer of 317 bytes, and the boundaries of the buffer affect the result. Even the
 //! original programs differ from each other: `dccifd` drops a greeting on the very first line of a body, but `dccproc`
 //! keeps it. This module drops it.
 //!

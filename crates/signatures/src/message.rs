@@ -27,7 +27,8 @@ pub const NESTING_MAX: usize = 16;
 /// Maximum number of parts that are neither multiparts nor empty.
 pub const PARTS_MAX: usize = 256;
 
-/// Number of bytes at the start of a file that are decoded to determine its kind.
+/// Number of transferred bytes that are decoded at first to get the start of a part's content. More are decoded if
+/// these do not suffice.
 const HEAD_BYTES: usize = 1024;
 
 /// Maximum number of pieces of a multipart, including empty ones.

@@ -37,7 +37,7 @@ pub struct Reading {
     pub hidden: String,
     /// Links and pictures in HTML. Links in plain text are not listed here, but are part of `text`.
     pub links: Vec<PageLink>,
-    /// True if text was dropped because of the limit.
+    /// True if text was dropped because there was too much of it.
     pub is_cut: bool,
     /// Text parts of the message, in order.
     pub parts: Vec<TextPart>,

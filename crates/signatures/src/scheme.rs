@@ -86,7 +86,7 @@ pub struct Context<'c> {
 /// The computed signatures and features.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signed {
-    /// Signatures, grouped by scheme. Those of one scheme are in message order.
+    /// Signatures, grouped by scheme. The signatures of one scheme are in message order.
     pub signatures: Vec<Signature>,
     /// Links, in the order of their signatures.
     pub links: Vec<Link>,

@@ -1,9 +1,9 @@
 //! Boilerplate that providers, newsletters and firms add to every message, in the most common languages of mail.
 //!
-//! The phrases themselves are not searched for. Only their words matter. The words of one topic in one language form a
-//! small vocabulary. A line is boilerplate if nearly all of its content words are in one vocabulary. To hide a sales
-//! pitch in such a line, a sender would have to write most of it with those words. Words that pitches need, such as
-//! those about accounts, passwords, prices and prizes, are in none of the vocabularies.
+//! [`TOPICS`] lists typical phrases for each topic and language. The words of these phrases form a small vocabulary.
+//! The phrases themselves are not searched for. A line is boilerplate if nearly all of its content words are in one
+//! vocabulary. To hide a sales pitch in such a line, a sender would have to write most of it with those words. Words
+//! that pitches need, such as those about accounts, passwords, prices and prizes, are in none of the vocabularies.
 
 use std::ops::Range;
 
@@ -15,8 +15,9 @@ const LINE_CUES_MIN: usize = 3;
 /// Minimum percentage of a line's content words that belong to the topic.
 const LINE_PERCENT_MIN: usize = 80;
 
-/// Minimum number of different topic words in a line that a provider added. It does not apply below a rule, i.e. a line
-/// of symbols. In any case, all content words of a provider's line must belong to the topic.
+/// Minimum number of different topic words in a line that a provider added. The minimum does not apply to a line below
+/// a rule, i.e. below a line of symbols. With or without a rule, all content words of a provider's line must belong to
+/// the topic.
 const PROVIDER_CUES_MIN: usize = 2;
 
 /// Minimum number of different words of one topic in a paragraph of boilerplate.
@@ -35,12 +36,12 @@ pub(super) type Topics = u64;
 
 /// Number of providers' topics. They come first in [`TOPICS`].
 const PROVIDERS: usize = 14;
-/// The topics about unsubscribing in [`TOPICS`].
+/// Indices in [`TOPICS`] of the topics about unsubscribing.
 const LEAVING: Range<usize> = 28..42;
 
-/// Text about unsubscribing is looked up but not stored if the message has at least this many other content words. If
-/// there are fewer, this text is needed to identify the message. It is then stored, but does not count as the sender's
-/// own.
+/// Minimum number of other content words in a message whose text about unsubscribing is looked up but not stored. If
+/// there are fewer, the text about unsubscribing is needed to identify the message. It is then stored, but does not
+/// count as the sender's own.
 const OTHER_WORDS_MIN: usize = 40;
 
 /// The vocabulary of names of providers and devices. A provider's line has at least one such name.

@@ -186,10 +186,10 @@ fn mark_quotes(lines: &mut [Line<'_>]) -> Vec<usize> {
     introductions
 }
 
-/// Marks the preamble of a mailing list digest as boilerplate. Its messages, each below its own header, are already
-/// marked as quoted. A digest has a line of hyphens above every header but the first. The preamble is marked if it is
-/// only a title, or if it has as many signs of a mailing list as a footer of its length needs. A list of subjects does
-/// not count towards the length.
+/// Marks the preamble of a mailing list digest as boilerplate. The messages of the digest are already marked as quoted.
+/// Each of them has a header, and all but the first have a line of hyphens above the header. The preamble is marked if
+/// it is only a title, or if it has enough signs of a mailing list for a footer of the same length. A list of subjects
+/// does not count towards the length.
 fn mark_digest(lines: &mut [Line<'_>], introductions: &[usize], words: &Words) {
     let [first, others @ ..] = introductions else { return };
     let is_below_rule = |&&at: &&usize| {
@@ -250,7 +250,7 @@ fn is_quoted_below(signs: &[Signs], at: usize) -> bool {
     below.into_iter().find(|sign| !sign.is_blank).is_some_and(|sign| sign.is_quoted)
 }
 
-/// Counts the lines of the body that have words.
+/// Counts the lines with words among the lines that are classified as the sender's own text.
 fn count_own(lines: &[Line<'_>], range: Range<usize>) -> usize {
     let lines = lines.get(range).unwrap_or_default();
     lines.iter().filter(|line| line.kind == Kind::Body && !line.words.is_empty()).count()
@@ -288,7 +288,8 @@ fn mark_footers(lines: &mut [Line<'_>], words: &Words) {
         }
         let block = footer_block(lines, at);
         let own = words_of(lines, block.clone());
-        // The sponsor of a list is named above the list's footer, between rules of its own.
+        // The sponsor of a list is named directly above the list's footer, in a block that begins with a rule of its
+        // own.
         let is_sponsor = || {
             own.len() <= SPONSOR_WORDS_MAX
                 && cues(words, own.clone(), Role::Sponsor) > 0
@@ -475,7 +476,7 @@ fn mark_greeting(lines: &mut [Line<'_>], words: &Words) {
     }
 }
 
-/// Marks the body lines of a range as boilerplate.
+/// Marks the lines of a range as boilerplate, if they count as the sender's own text so far.
 fn mark(lines: &mut [Line<'_>], range: Range<usize>) {
     mark_as(Kind::Boilerplate, lines, range);
 }
@@ -507,7 +508,7 @@ fn list_cues(words: &Words, range: Range<usize>) -> usize {
     cues(words, range.clone(), Role::List) + any(Role::ListName) + any(Role::ListAddress)
 }
 
-/// Counts the different words with a role.
+/// Counts the different words that have this role.
 fn cues(words: &Words, range: Range<usize>, role: Role) -> usize {
     let mut found: Vec<u64> = Vec::new();
     for word in words.list().get(range).unwrap_or_default() {

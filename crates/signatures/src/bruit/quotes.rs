@@ -56,7 +56,7 @@ pub(super) struct Signs {
 /// The mark of a forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ForwardMark {
-    /// With dashes or other signs before it: `-----Original Message-----`.
+    /// The words with dashes or other signs before them: `-----Original Message-----`.
     Fenced,
     /// The words alone: `Begin forwarded message:`.
     Bare,
@@ -292,7 +292,8 @@ impl CopiedHeader {
         let (mut others, mut is_bare) = (0, false);
         for (at, line) in signs.iter().take(HEADER_LINES_MAX).enumerate() {
             if let Some(field) = line.field {
-                // This field begins the header of the next message of a digest, or of a reply to this message.
+                // If a complete header is followed by one of its fields again, that field begins the header of another
+                // message: the next message of a digest, or a reply to this message.
                 if header.is_complete() && header.has(field) && header.has(CopiedField::DATE) {
                     break;
                 }
@@ -323,8 +324,8 @@ impl CopiedHeader {
         self.fields.count_ones()
     }
 
-    /// Returns true if the header has an author, a subject, and a date or a number in a digest. All mail programs copy
-    /// these fields, and few other texts have them.
+    /// Returns true if the header has an author, a subject, and either a date or the number of a message in a digest.
+    /// All mail programs copy these fields, and few other texts have them.
     const fn is_complete(self) -> bool {
         self.has(CopiedField::FROM)
             && self.has(CopiedField::SUBJECT)
@@ -462,7 +463,7 @@ const INTRODUCTION_BYTES_MAX: usize = 2_000;
 /// Maximum number of bytes above a quotation that are searched for its introduction.
 const ABOVE_BYTES_MAX: usize = 600;
 
-/// Returns the folded lines between the last blank line of a text and its end.
+/// Returns the lines after the last blank line of a text, folded.
 fn lines_at_end(text: &str) -> Vec<String> {
     let start = text.ceil_char_boundary(text.len().saturating_sub(ABOVE_BYTES_MAX));
     let end = text.get(start..).unwrap_or_default().trim_end();

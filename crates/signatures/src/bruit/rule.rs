@@ -28,11 +28,11 @@ const WITHIN_SHARE: u64 = 62;
 const SPREAD: u64 = 200;
 /// Variable part of that minimum, in per cent of the stored features.
 const SPREAD_SHARE: u64 = 34;
-/// Maximum percentage of a quarter's stored features that counts towards that minimum.
+/// Maximum percentage of a quarter's stored features that counts towards the minimum for altered words.
 const QUARTER_CAP: u64 = 50;
 
 /// Weight of a feature in each quarter. Messages made from one template share their first and last quarters, so these
-/// count less.
+/// two quarters count less.
 const QUARTER_WEIGHTS: [u64; QUARTERS] = [4, 6, 6, 4];
 
 /// Minimum sum of the two shares of an [`Overlap`] for a close replica of a short report. It is lower than for a long
@@ -125,8 +125,8 @@ impl Stored {
             && (lowest + low) * 100 >= (high + highest) * ALTERED_RATIO
     }
 
-    /// Returns the number of features found in each quarter, limited to the number stored. A feature may be found twice
-    /// if the index cannot distinguish it from another one.
+    /// Returns the number of features found in each quarter, limited to the number stored. The limit is necessary
+    /// because a feature may be found twice if the index cannot distinguish it from another feature.
     fn found_of(&self, found: [u32; QUARTERS]) -> impl Iterator<Item = u64> {
         found.into_iter().zip(self.by_quarter).map(|(found, stored)| u64::from(found.min(u32::from(stored))))
     }

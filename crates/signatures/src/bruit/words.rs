@@ -203,8 +203,8 @@ struct Spelt {
 }
 
 impl Spelt {
-    /// Adds a token that is a single letter, and otherwise returns false. A punctuation mark after the letter ends the
-    /// word.
+    /// Adds a token if it is a single letter. Returns false for any other token. A punctuation mark after the letter
+    /// ends the word.
     fn take(&mut self, token: &str) -> bool {
         // The second byte rules out most tokens.
         if token.as_bytes().get(1).is_some_and(u8::is_ascii_alphanumeric) {

@@ -73,11 +73,11 @@ impl Body {
     }
 }
 
-/// Copies the bytes of `text` that are `kept` to the start of `room`, and returns their number. `room` must be at least
-/// as long as `text`.
+/// Copies the bytes for which `kept` returns true from `text` to the start of `room`, and returns their number. `room`
+/// must be at least as long as `text`.
 ///
-/// Every byte is written. If it is not kept, the next byte overwrites it. A branch per byte would be slow, because
-/// blanks in text are frequent and irregular.
+/// Every byte is written, but a byte that is not kept is overwritten by the next one. A branch per byte would be slow,
+/// because blanks in text are frequent and irregular.
 pub(super) fn sift(text: &[u8], room: &mut [u8], kept: impl Fn(&u8) -> bool) -> usize {
     let mut length = 0;
     for byte in text {

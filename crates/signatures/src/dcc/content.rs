@@ -43,7 +43,7 @@ pub(super) struct BodySections<'a> {
     encoding: Encoding,
 }
 
-/// A boundary line of a multipart that is nested in `depth` others.
+/// A boundary line of a multipart. `depth` is the number of multiparts that enclose this multipart.
 struct BoundaryMark {
     depth: usize,
     is_closing: bool,
@@ -58,8 +58,8 @@ impl<'a> BodySections<'a> {
         sections
     }
 
-    /// Continues after the header of a part that is nested in `depth` multiparts. The array has the values of
-    /// [`FIELDS`] in this header.
+    /// Continues after the header of a part. `depth` is the number of multiparts that enclose the part. The array has
+    /// the values of [`FIELDS`] in this header.
     fn open(&mut self, [content_type, encoding]: [Option<&[u8]>; 2], depth: usize) {
         self.boundaries.truncate(depth);
         self.boundaries.extend(content_type.filter(|_| depth < NESTING_MAX).and_then(boundary));

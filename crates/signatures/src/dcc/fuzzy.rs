@@ -12,7 +12,7 @@ const LETTERS_MIN: usize = 30;
 
 /// Beginnings of greetings and dates. A line that begins like this and has only a few letters is skipped.
 const GREETINGS: [&[u8]; 4] = [b"dear", b"hello", b"greeting", b"date"];
-/// Maximum number of letters of such a line.
+/// Maximum number of letters of a line that is skipped because of its beginning.
 const GREETING_LETTERS_MAX: usize = 78;
 
 /// The letters that Fuz1 hashes, as far as they have been read.
@@ -51,7 +51,7 @@ impl Letters {
         }
     }
 
-    /// Adds the letters of a text without links. The letters of its line begin at `start`.
+    /// Adds the letters of a text without links. The text is part of a line whose letters begin at `start`.
     fn add_plain(&mut self, text: &[u8], start: usize) {
         for chunk in text.chunks(LETTERS_MAX) {
             if self.needs_more(start) {

@@ -15,7 +15,7 @@ const LABEL_CHARACTERS_MAX: usize = 63;
 /// Splits `text` at its first link. Returns the text before the link, the letters to keep from the link, and the text
 /// after it.
 pub(super) fn cut(text: &[u8]) -> Option<(&[u8], Vec<u8>, &[u8])> {
-    // Searches for the colon, the rarest character of `http://`.
+    // Search for the colon, the rarest character of `http://`.
     let (before, scheme, rest) = memchr_iter(b':', text).find_map(|colon| cut_scheme(text, colon))?;
     let length = rest.iter().position(|&byte| ends_link(byte)).unwrap_or(rest.len());
     let (link, behind) = rest.split_at_checked(length)?;
@@ -57,7 +57,7 @@ fn to_ascii(label: &str) -> String {
     encoded.map_or_else(|| label.chars().filter(char::is_ascii).collect(), |encoded| format!("xn--{encoded}"))
 }
 
-/// Decodes UTF-8, or else Latin-1.
+/// Decodes bytes as UTF-8 or, if they are not valid UTF-8, as Latin-1.
 fn characters(bytes: &[u8]) -> String {
     str::from_utf8(bytes).map_or_else(|_| bytes.iter().copied().map(char::from).collect(), str::to_owned)
 }

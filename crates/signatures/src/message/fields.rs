@@ -131,7 +131,7 @@ impl<'m> Fields<'m> {
                 }
             } else if name.eq_ignore_ascii_case(b"content-disposition") {
                 media.is_attachment = value.trim_ascii_start().to_ascii_lowercase().starts_with(b"attachment");
-                // Mail programs prefer this name to the one in `Content-Type`.
+                // Mail programs prefer the file name in `Content-Disposition` to the one in `Content-Type`.
                 if let Some(name) = parsed(&line_of(value)).as_ref().and_then(|found| file_name(found, "filename")) {
                     media.set_name(name);
                 }
@@ -198,7 +198,8 @@ impl MediaType {
     }
 }
 
-/// Returns the value of a field, with a line feed appended. The parser needs it to find the end of the field.
+/// Returns the value of a field, with a line feed appended. The parser needs the line feed to find the end of the
+/// field.
 fn line_of(value: &[u8]) -> Vec<u8> {
     [value.trim_ascii_end(), b"\n"].concat()
 }

@@ -58,7 +58,7 @@ impl<'a> Header<'a> {
         self.transfer_encoding.map_or(&[], without_line_ends)
     }
 
-    /// Begins the field of `line`. If a field is repeated, the first one counts.
+    /// Begins the field whose first line is `line`. If a field is repeated, the first one counts.
     fn start(&mut self, reader: &Reader<'a>, line: &'a [u8], start: usize) -> OpenField {
         let name_length = line.iter().position(|&byte| byte == b':').unwrap_or(0);
         let (name, value) = line.split_at_checked(name_length).unwrap_or_default();

@@ -144,7 +144,8 @@ impl<'a> Stripper<'a> {
         }
     }
 
-    /// Calls `rest` with the position after each `start` at or after `at`. Returns the first result that is not `None`.
+    /// Searches for the bytes `start` at or after `at`. Calls `rest` with the position after each occurrence, and
+    /// returns the first result that is not `None`.
     fn after_closing(&self, start: &[u8], at: usize, rest: impl Fn(usize) -> Option<usize>) -> Option<usize> {
         let mut at = at;
         loop {

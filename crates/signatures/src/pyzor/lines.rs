@@ -101,7 +101,7 @@ impl Lines {
             return;
         }
         let Some(whole) = text.get(run.start..end) else { return };
-        // Most runs contain no mark of an address or link, so the search is skipped.
+        // Skip the search for most runs, because they contain no mark of an address or link.
         let kept = if marks.next_after(run.start) < end { kept(whole) } else { whole };
         self.text.push_str(kept);
         self.characters += if kept.len() == whole.len() { run.characters } else { kept.chars().count() };

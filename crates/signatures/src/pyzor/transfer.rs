@@ -58,8 +58,8 @@ fn quoted_printable(payload: &[u8]) -> Cow<'_, [u8]> {
 /// Decodes base64 up to the first complete padding, skipping other characters. If a single character remains at the
 /// end, the payload is not decoded at all.
 ///
-/// Python makes three attempts: two strict ones, then one with more padding. If an earlier attempt succeeds, the last
-/// one would return the same result. So only the last attempt is implemented.
+/// Python decodes up to three times: twice strictly, then once with additional padding. If an earlier attempt succeeds,
+/// the last one would return the same result. So only the last one is implemented.
 fn base64(payload: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(payload.len() / 4 * 3 + 3);
     let mut group = 0_u32;

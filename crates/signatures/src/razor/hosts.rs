@@ -42,10 +42,10 @@ fn hosts_of<C: Character>(text: &[C]) -> Vec<String> {
 
 /// A character of a text. It is a byte of Latin-1 or, if the text has a character above 255, any character.
 trait Character: Copy + Into<char> {
-    /// True if Perl applies Unicode rules to such a text.
+    /// True if Perl applies Unicode rules to a text of such characters.
     const IS_UNICODE: bool;
 
-    /// Finds the first of two characters.
+    /// Returns the first position at which `text` has either of the two characters.
     fn find(text: &[Self], characters: [u8; 2]) -> Option<usize>;
 
     fn is_space(self) -> bool {

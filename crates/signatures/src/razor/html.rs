@@ -114,7 +114,7 @@ impl Stripper {
         0
     }
 
-    /// The byte after the `<` is consumed too, whatever it is.
+    /// Enters a tag. Also consumes the byte after the `<`, whatever it is.
     fn open_tag(&mut self, behind: &[u8]) -> usize {
         self.in_tag = true;
         if behind.starts_with(b"!") {

@@ -45,7 +45,7 @@ fn lines(name: &str, message: &[u8]) -> String {
     out
 }
 
-/// Summarises the features by their numbers and one hash of all of them. There are too many to list.
+/// Summarises the features, which are too many to list: how many there are of each kind, and one hash of all of them.
 fn shown(features: &Features) -> String {
     let sum = features.all().fold(0u64, |sum, feature| sum.rotate_left(1) ^ feature);
     let whole = features.whole.map_or_else(|| "-".to_owned(), |whole| format!("{whole:016x}"));

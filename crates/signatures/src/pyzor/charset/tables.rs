@@ -93,7 +93,8 @@ pub(super) fn jis_x_0212() -> Pairs {
     })
 }
 
-/// Returns the single character encoded by all of `bytes`.
+/// Returns the character that `bytes` encode, or `None` if they are invalid or the first byte alone encodes a
+/// character.
 fn character(encoding: &'static encoding_rs::Encoding, bytes: &[u8]) -> Option<char> {
     let first = bytes.get(..1)?;
     if encoding.decode_without_bom_handling_and_without_replacement(first).is_some() {
