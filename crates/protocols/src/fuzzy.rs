@@ -11,8 +11,8 @@
 //! ```
 //!
 //! All numbers are little-endian. rspamd 3.4 sends version 4. rspamd 4 sends 5, or 0x14, which means version 4 with
-//! support for longer replies. All of them accept the 96-byte reply. The longer reply of 144 bytes is never sent:
-//! attackers who forge source addresses could use it to double their traffic.
+//! support for longer replies. Clients of all these versions accept the 96-byte reply. The longer reply of 144 bytes is
+//! never sent: attackers who forge source addresses could use it to double their traffic.
 //!
 //! The encryption scheme is neither NaCl's box nor RFC 8439; see [`SharedKey`]. Anyone can record requests and send
 //! them again, so callers that apply commands should remember [`Command::duplicate_key`] for a while.
@@ -48,7 +48,7 @@ pub const SHINGLED_BYTES: usize = COMMAND_BYTES + SHINGLES * 8;
 /// Maximum size of a datagram, as in rspamd.
 pub const DATAGRAM_BYTES_MAX: usize = 1_024;
 
-/// The client is not allowed to do this. rspamd shows this code as `FUZZY_BLOCKED`.
+/// The client is not allowed to make the request. rspamd shows this code as `FUZZY_BLOCKED`.
 pub const CODE_FORBIDDEN: i32 = 403;
 
 /// The request cannot be executed now, but may succeed later.

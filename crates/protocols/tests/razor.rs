@@ -46,8 +46,8 @@ fn decide(action: &Action) -> Vec<Reply> {
     }
 }
 
-/// Sends all bytes at once, and returns the replies and a final `close` if there is one. Nothing arrives during a
-/// pause.
+/// Sends all bytes at once. Returns the replies, followed by `close` if the conversation closes the connection. No
+/// bytes arrive during a pause.
 fn talk(conversation: &mut Conversation, bytes: &[u8], decide: impl Fn(&Action) -> Vec<Reply>) -> Vec<String> {
     conversation.receive(bytes);
     let mut replies = Vec::new();

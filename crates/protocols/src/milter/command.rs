@@ -8,7 +8,7 @@ use super::options::{Actions, Options, Steps};
 /// A command of an MTA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
-    /// The first command: what the MTA offers.
+    /// The first command, with the options that the MTA offers.
     Negotiate(Options),
     /// Macros for the next command.
     Macros {

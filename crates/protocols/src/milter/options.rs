@@ -15,7 +15,7 @@ pub struct Options {
     pub version: u32,
     /// The changes that the milter may make.
     pub actions: Actions,
-    /// The steps that the MTA skips, and the other properties of the conversation.
+    /// Properties of the conversation, such as the steps that the MTA skips.
     pub steps: Steps,
 }
 

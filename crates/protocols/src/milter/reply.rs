@@ -4,8 +4,7 @@ use super::options::{Options, Stage};
 
 /// An answer of a milter.
 ///
-/// Changes come before the decision that ends a message. Texts must not contain line breaks except where noted; NUL is
-/// removed from them.
+/// Changes come before the decision that ends a message. Texts must not contain line breaks. NUL is removed from texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
     /// The options of the connection.
@@ -17,9 +16,9 @@ pub enum Reply<'a> {
     },
     /// Go on.
     Continue,
-    /// Accept the message, or, as an answer to a connection, all messages of the session.
+    /// Accept the message or, if this is the answer to `Connect`, all messages of the session.
     Accept,
-    /// Accept the message and throw it away.
+    /// Accept the message and discard it.
     Discard,
     /// Refuse with this SMTP reply, such as `550 5.7.1 message refused`.
     Refuse(&'a str),

@@ -20,7 +20,7 @@ pub enum Code {
     BadRequest,
     /// 401: an unknown user, a wrong signature, or a timestamp too far from the server's time.
     Unauthorized,
-    /// 403: the user is not allowed to do this, or the operation is unknown.
+    /// 403: the user is not allowed to request the operation, or the operation is unknown.
     Forbidden,
     /// 500: internal error.
     Internal,

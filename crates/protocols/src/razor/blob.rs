@@ -77,7 +77,7 @@ struct Announcement {
 pub(super) struct NotAnnounced;
 
 impl Announced {
-    /// Returns true if `more` signatures may be announced with these parameters.
+    /// Returns true if the client may announce further signatures with these parameters. `more` is their number.
     pub(super) fn has_room(&self, more: usize, ep4: &Ep4) -> bool {
         self.signatures.len() + more <= ANNOUNCED_MAX && self.ep4.as_ref().is_none_or(|known| known == ep4)
     }

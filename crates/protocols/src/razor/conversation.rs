@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Actions are sequential: a conversation returns the next action after it has received the answer to the previous one.
-//! Bytes that arrive from the client in the meantime are buffered. After a blob, such bytes end the conversation.
+//! Bytes that arrive from the client before that answer are buffered. After a blob, such bytes end the conversation.
 
 use std::mem;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use super::reply::{self, ErrorCode, Reply};
 use super::request::{self, Request};
 use super::terms::{ServerList, Terms};
 
-/// Delay before a blob is processed, to detect requests smuggled in after it. It is shorter than the clients' timeout,
-/// so they do not notice it.
+/// Delay before a blob is processed, to detect requests smuggled in after it. The delay is shorter than the timeout of
+/// the clients, so they do not notice it.
 pub const BLOB_PAUSE: Duration = Duration::from_millis(50);
 
 /// An action for the caller.
@@ -38,7 +38,7 @@ pub enum Action {
     /// Accept the user's report of each signature with [`Reply::Done`], or request the parts with
     /// [`ErrorCode::BODY_WANTED`].
     Report(Vec<E4Signature>),
-    /// Accept a report of a mail with these parts. Expects one reply.
+    /// Accept a report of a mail with these parts. The answer is a single reply.
     ReportBodies(ReportedParts),
     /// Accept a revocation of each signature.
     Revoke(Vec<Signature>),

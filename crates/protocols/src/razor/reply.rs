@@ -46,7 +46,7 @@ impl ErrorCode {
     pub const UNKNOWN_ACTION: Self = Self(201);
     /// Claims require an account.
     pub const NOT_AUTHENTICATED: Self = Self(202);
-    /// The account or address is not allowed to do this.
+    /// The account or address is not allowed to make the request.
     pub const FORBIDDEN: Self = Self(203);
     /// The request is not valid at this point, for example in this batch, after a blob, or before a required request.
     pub const OUT_OF_PLACE: Self = Self(204);

@@ -20,7 +20,7 @@ const RESPONSE_BYTES_MAX: usize = 64;
 /// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Request {
-    /// The client's name and version. It gets no reply.
+    /// A greeting with the client's name and version. It gets no reply.
     Greeting,
     /// Return the server state.
     State,
