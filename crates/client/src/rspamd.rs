@@ -22,7 +22,7 @@ pub const MESSAGE_BYTES_MAX: usize = 2 << 20;
 /// Maximum length of a response body.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 
-/// Part of the error of a classifier that has learned a message before.
+/// Text in the classifier's error for a message that it has learned before.
 const ALREADY_LEARNED: &str = "has been already learned as";
 
 /// The controller of an rspamd.
@@ -42,7 +42,7 @@ pub struct Lesson {
     /// The message.
     #[serde(serialize_with = "to_base64", deserialize_with = "from_base64")]
     pub message: Vec<u8>,
-    /// Flag of the fuzzy storage. It selects the rules that learn the message.
+    /// Flag of the fuzzy storage. It selects the rules of rspamd that learn the message.
     pub flag: u32,
     /// Weight of the message in the fuzzy storage.
     pub weight: u32,
@@ -177,7 +177,8 @@ impl Rspamd {
             return Ok(());
         }
         let cause = answer.get("error").and_then(Value::as_str);
-        // The status is 404 in rspamd 3.4, and 208 in later versions.
+        // If the classifier has learned the message before, rspamd 3.4 answers with status 404, and later versions with
+        // 208.
         if status == StatusCode::ALREADY_REPORTED || cause.is_some_and(|cause| cause.contains(ALREADY_LEARNED)) {
             return Ok(());
         }
@@ -209,8 +210,8 @@ impl RspamdError {
         !matches!(self, Self::Refused { .. } | Self::Malformed { .. })
     }
 
-    /// Returns true if rspamd may learn the message later. A message also waits after a wrong password, because the
-    /// operator can correct the password.
+    /// Returns true if rspamd may learn the message later. This includes a message that was refused because of a wrong
+    /// password: the operator can correct the password.
     #[must_use]
     pub const fn waits(&self) -> bool {
         match self {

@@ -53,8 +53,9 @@ impl Purpose {
     /// Returns the schemes that are sent by default.
     ///
     /// Claims omit DCC's checksums, and also Razor's e8 signatures (a domain and a length), because legitimate mail
-    /// shares these. Checks include both, because other reporters may have made claims about them. Neither contains
-    /// links (`url`). From the signatures in a claim, the server chooses those that identify the message.
+    /// shares these. Checks include both, because other reporters may have made claims about them. Neither claims nor
+    /// checks contain links (`url`). From the signatures in a claim, the server chooses those that identify the
+    /// message.
     #[must_use]
     pub fn schemes(self) -> Schemes {
         let names: &[&str] = match self {

@@ -92,8 +92,8 @@ impl Use {
         self.bytes += bytes;
     }
 
-    /// Returns true if there may be no room for another file in a share of the spool: the whole spool if `part` is 1,
-    /// half of it if `part` is 2.
+    /// Returns true if one more file might exceed the bounds of the spool divided by `part`. For example, 2 stands for
+    /// half of the spool.
     const fn is_full(&self, part: u32) -> bool {
         self.files >= REPORTS_MAX / part as usize || self.bytes + FILE_BYTES_MAX > SPOOL_BYTES_MAX / part as u64
     }
@@ -140,7 +140,7 @@ impl Spool {
                 Ok(Some(report)) if [WAITING, LESSON].contains(&&*kind) => entries.push(SpoolEntry::Waiting(report)),
                 Ok(Some(report)) if kind == REFUSED => entries.push(SpoolEntry::Refused(report)),
                 Ok(_) => entries.push(SpoolEntry::Damaged(path)),
-                // Another process has just sent it.
+                // Another process has just sent the report.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => entries.push(SpoolEntry::Unreadable { path, error: error.to_string() }),
             }
@@ -205,7 +205,7 @@ impl Spool {
 
     /// Removes a report that was sent or dropped.
     pub(super) fn remove(&self, stored: &Stored) -> Result<(), SpoolError> {
-        // Without a sync, a crash may bring the file back. The server then recognises the report.
+        // The folder is not synced, so a crash may bring the file back. The server then recognises the report.
         fs::remove_file(&stored.path).map_err(|source| io_error(&stored.path, source))
     }
 
@@ -269,8 +269,8 @@ impl Spool {
         File::open(&self.folder).and_then(|folder| folder.sync_all()).map_err(|source| io_error(&self.folder, source))
     }
 
-    /// Creates a temporary file for a report, unless the spool is full. Other processes count the file towards the
-    /// bounds. Returns its path, and the path of the report.
+    /// Creates a temporary file for a report, unless the spool is full. Other processes count the temporary file
+    /// towards the bounds. Returns the path of the temporary file and the path of the report.
     fn reserve(&self, report: &SpooledReport) -> Result<(PathBuf, PathBuf), SpoolError> {
         let _lock = self.lock()?;
         self.ensure_room(report.rspamd.is_some())?;
@@ -328,7 +328,7 @@ impl Spool {
                 continue;
             }
             if is_temporary || KINDS.contains(&extension(&path)) {
-                // A temporary file may still be empty.
+                // A temporary file may still be empty, so it counts with its maximum length.
                 let bytes = if is_temporary { FILE_BYTES_MAX } else { metadata.len() };
                 all.add(bytes);
                 if is_temporary || self::is_lesson(&path) {
@@ -367,7 +367,7 @@ impl Spool {
             match entry.metadata() {
                 Ok(metadata) if metadata.is_file() => entries.push((entry.path(), metadata)),
                 Ok(_) => {}
-                // Another process has just sent it.
+                // Another process has just sent the report.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(failed(error)),
             }

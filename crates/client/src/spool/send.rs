@@ -16,7 +16,7 @@ pub const REPORT_AGE_MAX: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// enough.
 pub const FAILURES_MAX: usize = 3;
 
-/// Minimum time for a request, even if less than that is left of [`SendLimits::time`].
+/// Minimum time for a request. It applies even if less of [`SendLimits::time`] is left.
 pub const REQUEST_TIME_MIN: Duration = Duration::from_millis(500);
 
 /// Limits on one attempt to send a spool.
@@ -24,7 +24,7 @@ pub const REQUEST_TIME_MIN: Duration = Duration::from_millis(500);
 pub struct SendLimits {
     /// Maximum number of reports.
     pub reports: usize,
-    /// Time after which no further report is sent. A request in progress ends at that time, too, or
+    /// Time after which no further report is sent. A request in progress is aborted at that time or, if this is later,
     /// [`REQUEST_TIME_MIN`] after it began.
     pub time: Duration,
 }
@@ -77,8 +77,8 @@ pub enum Teaching {
 pub struct Attempt<T> {
     /// The result.
     pub result: T,
-    /// Error in changing the spool after the request. The report is then still in the spool, unchanged. If the server
-    /// has answered, it recognises the report when it is sent again.
+    /// Error, if the spool could not be changed after the request. The report is then still in the spool, unchanged. If
+    /// the server has already counted the report, it does not count the report again.
     pub fault: Option<SpoolError>,
 }
 
@@ -222,7 +222,8 @@ impl Run<'_> {
         if self.is_over() {
             return false;
         }
-        // If the server of a report does not answer, the report is not sent. It is dropped if it is too old.
+        // If the server that the report is for does not answer, the report is not sent. But it is dropped if it is too
+        // old.
         let failures = if is_lesson(path) { self.lesson_failures } else { self.failures };
         if failures >= FAILURES_MAX && !stored_at(path).is_some_and(|time| is_past(time.as_secs())) {
             return false;
@@ -247,7 +248,8 @@ impl Run<'_> {
         is_held
     }
 
-    /// Drops the report if it is too old. Otherwise sends it, if its server answers.
+    /// Drops the report if it is too old. Otherwise, sends it if `is_up` is true, i.e. if the server that the report is
+    /// for answers.
     fn send_or_drop(&mut self, spool: &Spool, stored: Stored, is_up: bool) -> Result<(), SpoolError> {
         if is_past(stored.report.time) {
             self.order.remove(&stored.path, &stored.report);
@@ -319,8 +321,8 @@ pub const fn is_down(error: &ClientError) -> bool {
     !matches!(error, ClientError::Refused { .. })
 }
 
-/// Returns true if the report may be accepted later. This includes a report that was refused for lack of a right,
-/// because the operator can grant the right.
+/// Returns true if the report may be accepted later. This includes a report that was refused because its reporter lacks
+/// a right: the operator can grant the right.
 fn waits(error: &ClientError) -> bool {
     error.is_passing()
         || matches!(error, ClientError::Refused { problem, .. } if matches!(problem.status, 401 | 403 | 404 | 408 | 421))
