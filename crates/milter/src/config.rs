@@ -66,7 +66,7 @@ pub struct Settings {
     pub refusal: String,
     /// The rules for recipients.
     pub rules: Rules,
-    /// Policy for a message whose recipients have different actions.
+    /// Treatment of a message whose recipients have different actions.
     pub disagreement: Disagreement,
     /// Mail that is never checked.
     pub whitelist: Whitelist,
@@ -93,10 +93,10 @@ pub struct ServerSettings {
     pub replica_max_age: Duration,
 }
 
-/// Policy for a message whose recipients have different actions.
+/// Treatment of a message whose recipients have different actions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Disagreement {
-    /// Tag the message for all of them.
+    /// Tag the message for all recipients.
     #[default]
     Tag,
     /// Remove the recipients with the action `quarantine`, send a copy to this address instead, and tag the message for
@@ -120,7 +120,7 @@ pub struct GreylistSettings {
     pub recipients: u32,
     /// Period in which the recipients are counted.
     pub within: Duration,
-    /// Time after the first deferral. A retry before it is over is deferred again.
+    /// Minimum time from the first deferral to a retry that is accepted. An earlier retry is deferred again.
     pub delay: Duration,
 }
 
@@ -165,7 +165,7 @@ pub struct Limits {
     pub memory_bytes: u64,
     /// Maximum time without a command.
     pub idle: Duration,
-    /// Maximum time from the first byte of a command to its last.
+    /// Maximum time from the first byte of a command to its last byte.
     pub command: Duration,
     /// Maximum time from the first header field of a message to its end.
     pub content: Duration,
@@ -382,7 +382,7 @@ mod tests {
         assert!(whitelist.has_client(IpAddr::from([192, 0, 2, 9])));
     }
 
-    /// A domain was accepted as a trap, but no address matched it.
+    /// A domain was once accepted as a trap, although no address could match it.
     #[test]
     fn a_trap_is_an_address_or_a_whole_domain() {
         let text = "[traps]\naddresses = [\"Old@example.org\", \"@Trap.example\"]";

@@ -20,7 +20,8 @@ const GLANCE: Duration = Duration::from_millis(250);
 /// Maximum time for the MTA to accept an answer.
 const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Length of a connection's buffer that is not counted towards the memory for messages. The usual commands fit into it.
+/// Maximum length of a connection's buffer that is not counted towards the memory for messages. The usual commands fit
+/// into such a buffer.
 const UNCOUNTED_BYTES: usize = KEPT_BYTES_MAX + RECEIVE_BYTES_MAX;
 
 /// A connected socket.
@@ -100,7 +101,7 @@ impl Socket {
     }
 }
 
-/// The limits of a connection, and the times from which they count.
+/// The limits of a connection, and the start of each period that is limited.
 struct Deadlines {
     limits: Limits,
     /// Time of the last complete command.

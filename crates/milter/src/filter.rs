@@ -23,7 +23,7 @@ use crate::spool::{SpoolState, ensure_writable};
 /// Limits on the part of the spool that is sent at a time.
 const SEND_LIMITS: SendLimits = SendLimits { reports: 1_000, time: Duration::from_secs(20) };
 
-/// The reason that is written into the field of a message on which the filter panicked.
+/// The reason written into the `X-Bruit` field of a message if the filter panicked on that message.
 pub(crate) const FAILED: &str = "failed";
 
 /// The settings, with the clients made from them. A reload creates a new filter; messages in progress keep the old one.
@@ -41,7 +41,7 @@ pub(crate) struct Shared {
     pub(crate) health: Health,
     /// The state of the server for reports of traps.
     pub(crate) trap_health: Health,
-    /// The key of the messages' IDs.
+    /// The key with which the IDs of messages are computed.
     pub(crate) identity_key: IdentityKey,
     greylist: Greylist,
     signing: Gate,
@@ -73,7 +73,8 @@ impl Filter {
         Ok(Self { settings, shared, remote })
     }
 
-    /// Describes the milter to the server's operator, who would otherwise see it only when it checks mail.
+    /// Describes the milter to the server's operator. Without this, the operator would see the milter only when it
+    /// checks mail.
     pub(crate) fn announce(&self) {
         if let Err(error) = self.remote.announce(self.state()) {
             tracing::debug!(%error, "failed to announce the milter");
@@ -141,7 +142,7 @@ impl Filter {
         let traps = &self.settings.traps;
         if draft.recipients.all_traps() {
             let is_safe = self.report(draft, deadline).is_safe();
-            // If its report was lost, the message is the only evidence left.
+            // Do not discard the message if its report was lost, because the message is then the only evidence left.
             let decision = if traps.discard && is_safe { Decision::Discard } else { Decision::Accept };
             return Outcome { decision, ..Outcome::unchecked("trap") };
         }
@@ -173,7 +174,8 @@ impl Filter {
         let lesson = Lesson { message: bytes.to_vec(), flag, weight, trains_bayes };
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let report = SpooledReport::for_rspamd(ClaimKind::Report, lesson, time);
-        // A retry has the same ID. If it comes before the message was sent, it replaces the message in the spool.
+        // A retry has the same ID. If the retry comes before the message is sent to rspamd, it replaces the message in
+        // the spool.
         let report = report.map(|report| SpooledReport { id: draft.identity().to_string(), ..report });
         let stored = report.and_then(|report| Spool::open(folder)?.store(report));
         if let Err(error) = stored {
@@ -196,7 +198,8 @@ impl Filter {
         }
     }
 
-    /// Returns the result, and false if the message is known to be a retry.
+    /// Sends a report, or stores it in the spool if the server does not accept it now. Returns the result, and whether
+    /// the message is new: false if it is known to be a retry.
     fn send_or_spool(&self, draft: &Draft, report: SpooledReport, deadline: Deadline) -> (TrapResult, bool) {
         let answer = self.shared.trap_health.ask(deadline, |time| self.remote.report(&report, time));
         let is_refused = matches!(answer, Err(Unavailable::Refused | Unavailable::Rejected));
@@ -212,7 +215,8 @@ impl Filter {
         }
     }
 
-    /// Stores a report in the spool for later. Returns the result, and false if the report was already in the spool.
+    /// Stores a report in the spool. Returns the result, and whether the report is new: false if it was already in the
+    /// spool.
     fn spool(&self, report: SpooledReport) -> (TrapResult, bool) {
         let state = &self.shared.spool;
         let Some(folder) = &self.settings.traps.spool else {
@@ -273,7 +277,7 @@ impl Filter {
         }
         let joint = draft.recipients.joint(checked, &self.settings.disagreement);
         let is_accepted = draft.recipients.is_accepted_by_some(checked);
-        // The field and the metrics have the verdict of the recipient with the lowest threshold.
+        // The `X-Bruit` field and the metrics state the verdict for the recipient with the lowest threshold.
         let bulk = draft.recipients.is_bulk(checked).then(|| as_bulk(checked));
         let checked = bulk.as_ref().unwrap_or(checked);
         let class = Class::of(checked);

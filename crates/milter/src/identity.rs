@@ -85,7 +85,7 @@ impl IdentityKey {
         Identity(self.0.fingerprint(&[numbers.as_flattened(), sender].concat()))
     }
 
-    /// Returns a hash of other bytes.
+    /// Returns a keyed hash of any bytes, such as a recipient's address.
     pub(crate) fn hash(&self, bytes: &[u8]) -> u64 {
         self.0.fingerprint(bytes).high()
     }

@@ -48,7 +48,7 @@ impl Outcome {
         Self::accept(Some(format!("unchecked; reason={reason}")))
     }
 
-    /// Appends the answers to the end of a message. Changes that the MTA does not allow are left out.
+    /// Appends the answers to the MTA's end-of-message command. Changes that the MTA does not allow are left out.
     pub(crate) fn write(&self, out: &mut Vec<u8>, forged: u32, allowed: Actions, keeps_space: bool) {
         match &self.decision {
             Decision::Refuse(reply) => return write(out, &Reply::Refuse(reply)),

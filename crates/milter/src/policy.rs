@@ -66,7 +66,7 @@ impl Action {
         }
     }
 
-    /// Returns the action for evidence below its threshold: at most a tag.
+    /// Returns the action to take if the evidence is below the threshold for this action: at most a tag.
     fn below_threshold(self) -> Self {
         self.min(Self::Tag)
     }
@@ -102,8 +102,9 @@ impl Class {
 impl Policy {
     /// Returns true if a message is bulk for this recipient.
     ///
-    /// The server applies only one threshold. If this recipient has another, the number of recipients is compared with
-    /// that one. A message stays exempt if the server may have exempted it from bulk verdicts.
+    /// The server applies only one threshold. If this recipient has a different threshold, the number of recipients is
+    /// compared with the recipient's threshold. But a message that the server may have exempted from bulk verdicts
+    /// stays exempt.
     pub(crate) fn is_bulk(&self, checked: &Checked) -> bool {
         match (checked.verdict, self.bulk_recipients) {
             (Verdict::Bulk, None) => true,

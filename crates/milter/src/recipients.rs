@@ -1,5 +1,5 @@
-//! The recipients of one message, as they arrive. Memory does not grow with their number. The only exception are the
-//! addresses that a split may remove, whose number and length are bounded.
+//! The recipients of one message, as they arrive. The memory does not grow with the number of recipients, with one
+//! exception: the addresses that a split may remove are kept. Their number and length are bounded.
 
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ pub(crate) const ADDRESS_BYTES_MAX: usize = 512;
 /// The recipients of a message.
 #[derive(Debug, Default)]
 pub(crate) struct Recipients {
-    /// Recipients that are counted: accepted by the MTA, not opted out, not a trap.
+    /// Number of recipients that are counted: accepted by the MTA, not opted out, not a trap.
     counted: u32,
-    /// Recipients that opted out.
+    /// Number of recipients that opted out.
     off: u32,
-    /// Traps, accepted by the MTA or not.
+    /// Number of traps, accepted by the MTA or not.
     traps: u32,
     /// The different rules of the counted recipients.
     rules: Vec<Arc<Rule>>,
@@ -109,7 +109,7 @@ impl Recipients {
         self.counted
     }
 
-    /// Returns true if every recipient that is not a trap has opted out, and there is at least one.
+    /// Returns true if every recipient that is not a trap has opted out, and there is at least one such recipient.
     pub(crate) const fn all_opted_out(&self) -> bool {
         self.counted == 0 && self.off > 0
     }
@@ -143,7 +143,8 @@ impl Recipients {
         self.policies().any(|policy| policy.is_bulk(checked))
     }
 
-    /// Returns true if a recipient wants the message untagged, and therefore without a delay.
+    /// Returns true if a recipient gets the message untagged, by opting out or by its policy. Such a message is not
+    /// delayed by greylisting either.
     pub(crate) fn is_accepted_by_some(&self, checked: &Checked) -> bool {
         self.off > 0 || self.policies().any(|policy| policy.action(checked) == Action::Accept)
     }

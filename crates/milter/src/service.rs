@@ -210,7 +210,7 @@ impl Service {
             if last.is_none_or(|last| last.elapsed() >= SPOOL_INTERVAL) {
                 let filter = self.current();
                 filter.send_spool();
-                // Not at the start: checks of mail describe the milter to the server, too.
+                // Announce nothing at the start, because checks of mail describe the milter to the server, too.
                 if last.is_some() {
                     filter.announce();
                 }

@@ -12,10 +12,11 @@ use crate::message::{Draft, Skip};
 const MACROS: [(Stage, &str); 3] =
     [(Stage::Mail, "i {auth_authen} {auth_type}"), (Stage::Recipient, "i {rcpt_mailer}"), (Stage::EndOfMessage, "i")];
 
-/// The mailer of recipients that Sendmail and Postfix have refused.
+/// Value of the macro `{rcpt_mailer}` for a recipient that Sendmail or Postfix has refused.
 const REFUSED_MAILER: &[u8] = b"error";
 
-/// Returns the settings for a new message, so that a reload applies to the next message.
+/// A function that returns the current settings. It is called for each new message, so that a reload applies to the
+/// next one.
 pub(crate) type CurrentFilter = dyn Fn() -> Arc<Filter> + Send + Sync;
 
 /// The state of a connection.

@@ -184,7 +184,7 @@ fn a_replica_answers_while_the_server_does_not() {
     }
 }
 
-/// A replica that cannot even be read.
+/// A replica that panics when it is read.
 struct Broken;
 
 impl Listings for Broken {
@@ -347,7 +347,7 @@ fn mail_to_traps_is_discarded_only_if_its_report_is_safe() {
     }
 }
 
-/// The wait for a place to sign, the report, and the check could once take the whole timeout each.
+/// Waiting for a free place to sign, sending the report, and checking could once each take the whole timeout.
 #[test]
 fn a_silent_server_costs_a_message_the_timeout_only_once() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
