@@ -20,7 +20,7 @@ pub enum Answer {
         version: u32,
         /// The changes that the milter may make.
         actions: u32,
-        /// The commands that the MTA skips, and the other properties of the conversation.
+        /// Properties of the conversation, such as the commands that the MTA skips.
         steps: u32,
         /// The requested macros: stage and names.
         macros: Vec<(u32, String)>,

@@ -1,4 +1,4 @@
-//! Errors that end a verb, and their exit codes. Verbs that answer for each message have codes of their own.
+//! Errors that end a verb, and their exit codes. Some verbs, such as `bruit check`, also use exit codes to answer.
 //!
 //! | code | meaning |
 //! |---|---|
@@ -58,7 +58,7 @@ impl Failure {
         }
     }
 
-    /// Changes exit code 1 to 2, for verbs that use exit code 1 as an answer.
+    /// Changes exit code 1 to 2, for verbs whose exit code 1 is an answer and not an error.
     pub fn as_usage_error(self) -> Self {
         match self {
             Self::Other(error) => Self::BadInput(format!("{error:#}")),

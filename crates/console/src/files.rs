@@ -13,7 +13,7 @@ use crate::quantity::human_bytes;
 
 const BUFFER_BYTES: usize = 128 * 1024;
 
-/// Returns the error `path: what`.
+/// Returns an error about the file at `path`. `what` is the text after the path.
 pub fn bad_file(path: &Path, what: impl Display) -> Failure {
     Failure::BadInput(format!("{}: {what}", path.display()))
 }

@@ -30,8 +30,8 @@ use crate::{Network, Options};
 
 /// Time within which a fault must appear among the health conditions of the nodes.
 const SHOW_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time within which the health conditions of a fault must disappear after its end. One spam epoch is added to this
-/// time.
+/// Time within which the health conditions of a fault must disappear after the end of the fault. One spam epoch is
+/// added to this time.
 const CLEAR_TIMEOUT: Duration = Duration::from_secs(75);
 /// Time within which the nodes must agree with the model after each fault.
 const AGREE_TIMEOUT: Duration = Duration::from_secs(25);
@@ -67,8 +67,8 @@ pub struct Report {
     /// Number of listings for which nodes answered "revoked" because of filter errors, in the comparison with the most
     /// such listings.
     pub filter_errors: u64,
-    /// For the name of each fault: the number of times it was injected, the maximum time until it appeared, and the
-    /// maximum time until it disappeared. Times are in seconds.
+    /// For each fault, by name: the number of times it was injected, the maximum time until the nodes showed it, and
+    /// the maximum time until no node showed it any more. Times are in seconds.
     pub faults: BTreeMap<&'static str, (u64, f64, f64)>,
 }
 

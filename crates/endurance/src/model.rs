@@ -1,8 +1,8 @@
 //! Computes the expected answers from plain lists of requests, without filters.
 //!
-//! A report belongs to the epoch that its node's clock shows when the node accepts the report. This happens between
-//! sending and acknowledgement, give or take [`SLACK`]. The report is found for at least six epochs and at most seven.
-//! A request with an unknown result raises only the upper bound of counts.
+//! A report belongs to the epoch that its node's clock shows when the node accepts the report. The node accepts a
+//! report between the times at which the report is sent and acknowledged, give or take [`SLACK`]. The report is found
+//! for at least six epochs and at most seven. A request with an unknown result raises only the upper bound of counts.
 
 use std::time::Duration;
 

@@ -97,7 +97,7 @@ impl<'b, R: BufRead + ?Sized> Mailbox<'b, R> {
         }
     }
 
-    /// Reads a line, or a piece of it.
+    /// Reads a line, or the next piece of a long line.
     fn read_line(&mut self) -> io::Result<()> {
         self.line.clear();
         self.source.take(LINE_BYTES).read_until(b'\n', &mut self.line).map(|_| ())
