@@ -1,4 +1,4 @@
-//! The structure of a message: its header fields and its parts, as a mail reader finds them.
+//! The structure of a message: its header fields and its parts, as a mail program finds them.
 //!
 //! All of our own schemes read mail through this module. The schemes of other programs have parsers in their own
 //! modules, because their parsing rules affect their signatures. The parser in this module is lenient: every byte
@@ -54,7 +54,7 @@ pub enum Entity<'m> {
     Several(Vec<Self>),
     /// An attached message, which contains another author's words.
     Forwarded(Box<Self>),
-    /// Alternatives, with the best one last. A mail reader displays only one of them.
+    /// Alternatives, with the best one last. A mail program displays only one of them.
     Alternatives(Vec<Self>),
 }
 

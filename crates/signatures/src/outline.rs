@@ -275,7 +275,7 @@ impl PartsOutline {
         if let Some(main) = main.and_then(|main| found.pieces.get_mut(main)) {
             *main = Piece::MainText;
         }
-        // If any text has a link, even a short text, the files do not count as the sender's own.
+        // A link in any text, even in a short one, means that the files are not the main content.
         found.outline.links = links;
         found
     }

@@ -502,7 +502,8 @@ fn list_signs(words: &Words, range: Range<usize>) -> usize {
     words.list().get(range).unwrap_or_default().iter().filter(is_sign).count()
 }
 
-/// Counts the different signs of a mailing list.
+/// Counts the different signs of a mailing list. All list names together count as one sign, and so do all list
+/// addresses.
 fn list_cues(words: &Words, range: Range<usize>) -> usize {
     let any = |role: Role| usize::from(cues(words, range.clone(), role) > 0);
     cues(words, range.clone(), Role::List) + any(Role::ListName) + any(Role::ListAddress)

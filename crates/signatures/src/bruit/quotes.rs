@@ -20,7 +20,7 @@ const ATTRIBUTION_BYTES_MAX: usize = 320;
 /// Maximum number of bytes of an attribution that contains neither a date nor an address.
 const BARE_ATTRIBUTION_BYTES_MAX: usize = 120;
 
-/// Minimum number of numbers in a date and time.
+/// A text with at least this many numbers may contain a date and a time.
 const DATE_NUMBERS_MIN: usize = 3;
 
 /// Maximum number of lines of a copied header.

@@ -28,7 +28,7 @@ pub struct MediaType {
     pub charset: Option<String>,
     /// Delimiter of a multipart.
     pub boundary: Option<String>,
-    /// True if a reader displays the part as a file.
+    /// True if a mail program displays the part as a file.
     pub is_attachment: bool,
     /// The last extension of the file name in lower case, such as `pdf`. It determines which program opens the file.
     pub extension: Option<String>,
@@ -125,7 +125,7 @@ impl<'m> Fields<'m> {
         for (name, value) in self.iter() {
             let value = value.get(..FIELD_BYTES_MAX).unwrap_or(value);
             if name.eq_ignore_ascii_case(b"content-type") {
-                // If the field is repeated, readers use the first.
+                // If `Content-Type` is repeated, mail programs use the first one.
                 if !std::mem::replace(&mut has_type, true) {
                     media.read_type(value);
                 }

@@ -123,7 +123,7 @@ impl<'a> ContentType<'a> {
 /// The value of a parameter.
 enum Parameter {
     Plain(String),
-    /// Encoded by RFC 2231, with its character set if stated.
+    /// A value encoded as in RFC 2231, and its character set if one is stated.
     Extended {
         charset: Option<String>,
         value: String,

@@ -64,7 +64,7 @@ impl<'a> Stripper<'a> {
         }
     }
 
-    /// Returns the position after the first `needle` at or after `at`.
+    /// Returns the position after the first occurrence of `needle` at or after `at`.
     fn find(&self, needle: u8, at: usize) -> Option<usize> {
         memchr(needle, self.bytes(at)).map(|length| at + length + 1)
     }

@@ -41,7 +41,7 @@ pub(super) fn leaves(message: &[u8]) -> Vec<Leaf<'_>> {
     leaves
 }
 
-/// Appends the leaves of `text`, which is nested in `depth` multiparts.
+/// Appends the leaves of `text`. `depth` is the number of multiparts that enclose it.
 fn split<'a>(text: &'a [u8], depth: usize, leaves: &mut Vec<Leaf<'a>>) {
     if leaves.len() >= PARTS_MAX {
         return;
@@ -155,7 +155,7 @@ fn pieces<'a>(body: &'a [u8], boundary: &[u8]) -> impl Iterator<Item = &'a [u8]>
 }
 
 /// Returns the text after the first boundary line of `body`. If the boundary does not occur at all, returns the whole
-/// body.
+/// body. Returns `None` if the boundary occurs, but not as a boundary line.
 fn behind_preamble<'a>(body: &'a [u8], opening: &Finder<'_>) -> Option<&'a [u8]> {
     let mark = tail(opening.needle(), 1);
     let at_once = body.strip_prefix(mark).and_then(after_line_end);

@@ -31,7 +31,8 @@ pub(super) fn signed_text(part: &[u8]) -> Option<&[u8]> {
     (!is_blank(text) && !is_stray_header(text)).then_some(text)
 }
 
-/// Returns the body without its final LFs. The result is empty if the blank line was removed with the HTML.
+/// Returns the body without its final LFs. The result is empty if the blank line above the body was removed together
+/// with the HTML tags.
 pub(super) fn body_text(part: &[u8]) -> &[u8] {
     let body = split_at_blank_line(part).1.unwrap_or_default();
     let newlines = body.iter().rev().take_while(|&&byte| byte == b'\n').count();

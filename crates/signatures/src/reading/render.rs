@@ -41,7 +41,8 @@ pub(super) fn render(html: &str, limit: usize) -> Reading {
     let mut page = Page::new(limit);
     page.read(html);
     for _ in 0..UNCLOSED_COMMENTS_MAX {
-        // Mail readers that predate the standard end an unclosed comment at the first `>`, and senders exploit this.
+        // Mail programs that predate the standard end an unclosed comment at the first `>`, and senders exploit this.
+        // So read the text after that `>`, too.
         let Some(rest) = page.unclosed.take() else { break };
         page.read(rest.split_once('>').map_or("", |(_, rest)| rest));
     }

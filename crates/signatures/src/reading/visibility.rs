@@ -108,7 +108,7 @@ impl Look {
         !(self.is_gone || self.is_invisible || self.is_tiny || is_lost)
     }
 
-    /// Returns the look of an element with `style` whose parent has this look.
+    /// Returns the look of an element that has `style` and is nested in an element with this look.
     pub(super) fn with(self, style: &Style) -> Self {
         Self {
             is_gone: self.is_gone || style.is_gone(),

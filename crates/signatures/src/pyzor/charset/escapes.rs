@@ -14,9 +14,9 @@ const SHIFT_IN: u8 = 0x0f;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Iso2022 {
     Japanese,
-    /// With JIS X 0212.
+    /// ISO-2022-JP with JIS X 0212.
     Japanese1,
-    /// With shifts.
+    /// ISO-2022-KR, which has shifts.
     Korean,
 }
 

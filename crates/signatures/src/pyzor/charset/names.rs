@@ -16,7 +16,7 @@ const NAMES: &str = include_str!("../../../data/charset-names.txt");
 pub(super) enum Codec {
     Ascii,
     Utf8,
-    /// With a byte order mark, which is not part of the text.
+    /// UTF-8 with a byte order mark, which is not part of the text.
     Utf8Signed,
     Utf7,
     Utf16(Order),

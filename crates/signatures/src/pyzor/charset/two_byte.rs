@@ -90,7 +90,7 @@ fn step(rest: &[u8], set: TwoByte, pairs: &Pairs) -> (usize, Option<char>) {
         (TwoByte::Gb18030, [_, b'0'..=b'9', ..]) => four_bytes(rest),
         (TwoByte::EucJp, [0x8f, _]) => (2, None),
         (TwoByte::EucJp, [0x8f, first, second, ..]) => found(3, supplement().get(*first, *second)),
-        // A Hangul syllable that is spelt letter by letter, in eight bytes.
+        // An incomplete Hangul syllable. Such a syllable is spelt letter by letter, in eight bytes.
         (TwoByte::EucKr, [0xa4, 0xd4, ..]) if rest.len() < 8 => (rest.len(), None),
         (_, [first, second, ..]) => found(2, pairs.get(*first, *second)),
         _ => (1, None),
