@@ -24,12 +24,12 @@
 //! a browser. Such a line ends the connection, and everything after it is ignored. A greeting is accepted only as the
 //! first line.
 //!
-//! Certain line endings in a mail make the client end a report's blob early and send the rest of the header as
-//! requests, in the name of the reporter. Apart from such requests, a client sends nothing after a blob until it has
-//! received the reply. Therefore, anything that directly follows a blob is ignored and closes the connection. The reply
-//! to a blob waits for [`BLOB_PAUSE`] to detect late segments, and only further blobs may follow a blob. A part of a
-//! blob counts only if its e4 signature was announced before. The client announces no parts that the author of the mail
-//! inserted into the header.
+//! If a mail's header has certain line endings, the client ends a report's blob early. It then sends the rest of the
+//! header as requests, in the name of the reporter. Apart from such requests, a client sends nothing after a blob until
+//! it has received the reply. Therefore, anything that directly follows a blob is ignored and closes the connection.
+//! The reply to a blob waits for [`BLOB_PAUSE`] to detect late TCP segments, and only further blobs may follow a blob.
+//! A part of a blob counts only if its e4 signature was announced before. The client announces no parts that the author
+//! of the mail inserted into the header.
 
 mod blob;
 mod conversation;

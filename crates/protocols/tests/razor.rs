@@ -275,7 +275,7 @@ fn a_blob_that_is_not_what_was_announced_is_refused() {
     assert_eq!(talk(&mut two, &bodies(&[PART]), decide), ["res=0\r\n", "close"]);
 }
 
-/// A mail can contain another mail's part in its header. The client did not announce that part.
+/// The header of a mail can contain a part of another mail. The client does not announce that part.
 #[test]
 fn a_part_in_the_header_of_a_mail_is_not_reported() {
     let mut conversation = asked_for_body();

@@ -22,7 +22,7 @@ pub(super) fn skip_all(mut bytes: &[u8]) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// Returns the bytes after an extension, or `None` if it is truncated.
+/// Returns the bytes after an extension, `None` if the extension is truncated, or an error if its length is unknown.
 fn skip(kind: u8, bytes: &[u8]) -> Option<Result<&[u8], DecodeError>> {
     let rest = match kind {
         IPV4 => bytes.get(4..),

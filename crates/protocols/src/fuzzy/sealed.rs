@@ -37,7 +37,7 @@ const MAC_BYTES: usize = 16;
 /// Number of bytes before the ciphertext of a request.
 const HEADER_BYTES: usize = MAGIC.len() + size_of::<KeyId>() + KEY_BYTES + NONCE_BYTES + MAC_BYTES;
 
-/// Offset of nonce and MAC in a request header. A reply has the same layout, starting at this offset.
+/// Offset of nonce and MAC in a request header. From this offset on, a request has the same layout as a reply.
 const NONCE_START: usize = HEADER_BYTES - MAC_BYTES - NONCE_BYTES;
 
 /// Minimum length of an encrypted request. A shorter datagram is handled as a plain request.

@@ -58,8 +58,7 @@ impl Decoder {
 
     /// Returns the next command, or `None` if it is incomplete.
     ///
-    /// # Errors
-    /// Returns [`FrameError`] if there can be no further command.
+    /// # Errors Returns [`FrameError`] if the input is invalid. Then no further command can be decoded.
     pub fn next_command(&mut self) -> Result<Option<Command<'_>>, FrameError> {
         if let Some(error) = self.error {
             return Err(error);

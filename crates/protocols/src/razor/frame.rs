@@ -125,15 +125,14 @@ impl Decoder {
         matches!(self.progress, Progress::Blob { .. })
     }
 
-    /// Returns true if there are bytes after the last frame.
+    /// Returns true if there are bytes after the frame that was returned last, or if the input is invalid.
     pub(super) fn has_more(&self) -> bool {
         self.buffer.len() > self.start || self.error.is_some()
     }
 
     /// Returns the next frame, or `None` if it is incomplete.
     ///
-    /// # Errors
-    /// Returns [`FrameError`] if there can be no further frame.
+    /// # Errors Returns [`FrameError`] if the input is invalid. Then no further frame can be decoded.
     pub(super) fn next(&mut self) -> Result<Option<Frame<'_>>, FrameError> {
         if let Some(error) = self.error {
             return Err(error);
