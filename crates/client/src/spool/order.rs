@@ -63,9 +63,9 @@ const fn opposite(kind: ClaimKind) -> ClaimKind {
     }
 }
 
-/// Returns the keys that a claim of this kind has if the reporter of `report` makes it about the same message: one for
-/// each signature, or one for the message if the report is for rspamd. If two messages share a key by chance, one claim
-/// waits for the other.
+/// Returns the keys of a claim of this kind by the reporter of `report` about the same message: one for each signature,
+/// or one for the message if the report is for rspamd. If two messages share a key by chance, one claim waits for the
+/// other.
 fn keys(report: &SpooledReport, kind: ClaimKind) -> Vec<u64> {
     let key = |scheme: &str, value: &[u8]| {
         let mut hasher = DefaultHasher::new();

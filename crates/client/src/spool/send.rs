@@ -50,7 +50,7 @@ impl<'a> From<&'a Client> for Destinations<'a> {
 pub enum Sending {
     /// The server answered. The report is no longer in the spool.
     Answered(Claimed),
-    /// The server did not answer. The report stays in the spool.
+    /// The server did not answer, or refused the report temporarily. The report stays in the spool.
     Waits(ClientError),
     /// An earlier, opposite claim about the same message is still waiting, so this claim waits, too.
     Held,
@@ -64,7 +64,7 @@ pub enum Sending {
 pub enum Teaching {
     /// rspamd learned the message. It is no longer in the spool.
     Learned,
-    /// rspamd did not answer. The message stays in the spool.
+    /// rspamd did not answer, or refused the message temporarily. The message stays in the spool.
     Waits(RspamdError),
     /// An earlier, opposite claim about the same message is still waiting, so this claim waits, too.
     Held,
@@ -99,9 +99,9 @@ pub struct Sent {
     pub damaged: Vec<PathBuf>,
     /// Files that could not be read or changed. They stay where they are.
     pub faults: Vec<SpoolError>,
-    /// The last error, if the server did not answer.
+    /// The last error, if the server did not answer or refused a report temporarily.
     pub error: Option<ClientError>,
-    /// The last error, if rspamd did not answer.
+    /// The last error, if rspamd did not answer or refused a message temporarily.
     pub rspamd_error: Option<RspamdError>,
 }
 
@@ -199,9 +199,9 @@ struct Run<'a> {
     sent: Sent,
     /// Reports that could not be sent when it was their turn, and reports that were temporarily refused earlier.
     order: Order,
-    /// Number of reports that the server did not answer.
+    /// Number of failures of the server so far. If it cannot be reached, that counts as [`FAILURES_MAX`] failures.
     failures: usize,
-    /// Number of messages that rspamd did not answer.
+    /// Number of failures of rspamd so far, counted in the same way.
     lesson_failures: usize,
 }
 
