@@ -79,13 +79,13 @@ struct OutageState {
     errors: u32,
 }
 
-/// A time in which the server does not answer.
+/// A period in which the server does not answer.
 #[derive(Clone, Copy, Debug)]
 struct Outage {
     since: Instant,
     next_probe: Instant,
     reason: Unavailable,
-    /// Messages whose request failed or was not made.
+    /// Number of messages whose request failed or was not made.
     messages: u64,
 }
 

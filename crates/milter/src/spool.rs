@@ -36,7 +36,8 @@ impl SpoolState {
         self.lock().waiting
     }
 
-    /// Notes that the spool was used, and how many reports are waiting. Logs a change.
+    /// Notes the result of using the spool: the number of waiting reports, or an error. Logs when the spool starts to
+    /// fail and when it can be used again.
     pub(crate) fn note(&self, used: Result<usize, SpoolError>) {
         let mut state = self.lock();
         let was_failing = std::mem::replace(&mut state.is_failing, used.is_err());

@@ -354,7 +354,7 @@ fn within<N: PartialOrd + std::fmt::Display>(key: &str, number: N, least: N, mos
     if is_within { Ok(number) } else { Err(invalid(key, format!("expected {least} to {most}"))) }
 }
 
-/// Returns a duration, or the default, checked against its range.
+/// Returns the duration `given`, or `usual` if none is given. Fails if it is not between `least` and `most`.
 fn span(key: &str, given: Option<Span>, usual: &str, least: &str, most: &str) -> Result<Duration, ConfigError> {
     let constant = |text: &str| parse_span(text).unwrap_or_default();
     let value = given.map_or_else(|| constant(usual), |span| span.0);
