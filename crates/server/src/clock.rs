@@ -7,11 +7,13 @@
 //!
 //! The operator can confirm a jump. A forward jump is also confirmed if, after [`CONFIRM_AFTER`], the kernel reports
 //! that NTP keeps the clock synchronized. Setting a clock by hand marks it as unsynchronized until NTP has corrected
-//! it, so a mistake is never confirmed automatically.
+//! it, so a mistake is never confirmed automatically. A sandbox may forbid asking the kernel, as that of our systemd
+//! unit does. Then systemd-timesyncd must have synchronized the clock since the jump.
 //!
 //! Time never goes back. If the system clock goes back, time stands still. [`Judge`] implements all of this without
 //! reading a clock, so tests can simulate time.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -24,6 +26,10 @@ use crate::config::{ClockSettings, Confirm};
 
 /// Time that a forward jump must last before NTP confirms it.
 pub(crate) const CONFIRM_AFTER: Duration = Duration::from_secs(600);
+
+/// The file that systemd-timesyncd touches whenever it has synchronized the clock (systemd-timesyncd.service(8)). It is
+/// removed when the daemon stops.
+const SYNCHRONIZED_FILE: &str = "/run/systemd/timesync/synchronized";
 
 /// The longest standstill without a warning. Time stands still after the system clock was set back a little.
 const STANDSTILL_MS: i64 = 60_000;
@@ -50,14 +56,25 @@ struct Reading {
     system_ms: i64,
     /// The time since boot, in milliseconds. It includes suspended time and cannot be set.
     boot_ms: i64,
-    /// True if NTP keeps the system clock synchronized.
-    is_synchronised: bool,
+    ntp: NtpStatus,
+}
+
+/// What is known about the synchronization of the system clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NtpStatus {
+    /// The kernel reports whether NTP keeps the clock synchronized.
+    Kernel(bool),
+    /// The kernel cannot be asked. This is the system clock's time, in milliseconds since 1970, when systemd-timesyncd
+    /// last synchronized it.
+    LastSynchronized(i64),
+    /// The kernel cannot be asked, and systemd-timesyncd does not run or has not synchronized the clock yet.
+    Unknown,
 }
 
 impl Reading {
     fn take() -> Self {
         let system_ms = i64::try_from(since_1970().as_millis()).unwrap_or(i64::MAX);
-        Self { system_ms, boot_ms: boot_ms(), is_synchronised: is_synchronised() }
+        Self { system_ms, boot_ms: boot_ms(), ntp: NtpStatus::read(Path::new(SYNCHRONIZED_FILE)) }
     }
 }
 
@@ -125,7 +142,7 @@ impl Clock {
         let deviation = judge.look(reading, self.jump(settings), settings.confirm);
         self.offset_ms.store(judge.time_ms - reading.boot_ms, Ordering::Relaxed);
         self.ahead_ms.store(reading.system_ms - judge.time_ms, Ordering::Relaxed);
-        deviation.map(|deviation| describe(deviation, reading, judge.time_ms, settings.confirm))
+        deviation.map(|deviation| describe(deviation, reading, &judge, settings.confirm))
     }
 
     /// Locks the judge. Ignores poisoning, because no panic can leave a judgement half done.
@@ -217,6 +234,20 @@ impl Judge {
         (behind_ms > STANDSTILL_MS).then_some(Deviation::Standstill)
     }
 
+    /// Returns true if NTP keeps the clock synchronized. Without an answer of the kernel, the daemon must have
+    /// synchronized the clock since the jump began.
+    fn is_synchronized(&self, reading: Reading) -> bool {
+        let since_ms = match self.state {
+            ClockState::Jumped(jump) => reading.system_ms - (reading.boot_ms - jump.since_boot_ms),
+            ClockState::Following | ClockState::Standing => reading.system_ms,
+        };
+        match reading.ntp {
+            NtpStatus::Kernel(is_synchronized) => is_synchronized,
+            NtpStatus::LastSynchronized(at_ms) => (since_ms..=reading.system_ms).contains(&at_ms),
+            NtpStatus::Unknown => false,
+        }
+    }
+
     /// Returns true if a forward jump has lasted long enough and NTP keeps the clock synchronized.
     fn is_confirmed(&mut self, reading: Reading, ahead_ms: i64, jump_ms: i64, confirm: Confirm) -> bool {
         let offset_ms = reading.system_ms.saturating_sub(reading.boot_ms);
@@ -228,23 +259,29 @@ impl Judge {
         self.state = ClockState::Jumped(jump);
         let lasted_ms = reading.boot_ms - jump.since_boot_ms;
         let has_lasted = u128::try_from(lasted_ms).is_ok_and(|lasted_ms| lasted_ms >= CONFIRM_AFTER.as_millis());
-        ahead_ms > 0 && has_lasted && reading.is_synchronised && confirm == Confirm::Ntp
+        ahead_ms > 0 && has_lasted && self.is_synchronized(reading) && confirm == Confirm::Ntp
     }
 }
 
 /// Describes the condition and what to do.
-fn describe(deviation: Deviation, reading: Reading, time_ms: i64, confirm: Confirm) -> String {
+fn describe(deviation: Deviation, reading: Reading, judge: &Judge, confirm: Confirm) -> String {
     let system = Time(seconds(reading.system_ms));
-    let off = span(reading.system_ms.abs_diff(time_ms) / 1_000);
+    let off = span(reading.system_ms.abs_diff(judge.time_ms) / 1_000);
     let accept = "`bruit store accept-clock --server URL` (POST /v1/clock/accept)";
     match deviation {
         Deviation::Ahead => {
-            let ntp = match confirm {
-                Confirm::Ntp if reading.is_synchronised => {
+            let ntp = match (confirm, reading.ntp) {
+                (Confirm::Operator, _) => "",
+                (Confirm::Ntp, _) if judge.is_synchronized(reading) => {
                     "; NTP keeps it synchronized, so it is accepted within ten minutes"
                 }
-                Confirm::Ntp => "; the kernel reports that NTP does not synchronize it",
-                Confirm::Operator => "",
+                (Confirm::Ntp, NtpStatus::Kernel(_)) => "; the kernel reports that NTP does not synchronize it",
+                (Confirm::Ntp, NtpStatus::LastSynchronized(_)) => {
+                    "; systemd-timesyncd has not synchronized it since the jump"
+                }
+                (Confirm::Ntp, NtpStatus::Unknown) => {
+                    "; the server cannot find out whether NTP synchronizes it (docs/operators/clock.md)"
+                }
             };
             format!(
                 "the system clock says {system} UTC, {off} ahead of this server's time. The server ignores it until the jump is confirmed: \
@@ -283,21 +320,49 @@ pub(crate) fn system_time() -> Time {
     Time(since_1970().as_secs())
 }
 
+/// The clock of the time since boot, including suspended time.
+#[cfg(target_os = "linux")]
+const SINCE_BOOT: ClockId = ClockId::CLOCK_BOOTTIME;
+/// The clock of the time since boot. It includes suspended time on macOS.
+#[cfg(not(target_os = "linux"))]
+const SINCE_BOOT: ClockId = ClockId::CLOCK_MONOTONIC;
+
 /// Returns the time since boot, including suspended time.
 fn boot_ms() -> i64 {
-    let since_boot = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("CLOCK_BOOTTIME exists on every Linux");
+    let since_boot = clock_gettime(SINCE_BOOT).expect("every system has this clock");
     i64::try_from(Duration::from(since_boot).as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Returns true if the kernel reports that NTP keeps the system clock synchronized.
+impl NtpStatus {
+    /// Asks the kernel. If that is forbidden, reads the time of `synchronized`, the file of systemd-timesyncd.
+    fn read(synchronized: &Path) -> Self {
+        is_synchronized().map_or_else(|| Self::of_timesyncd(synchronized), Self::Kernel)
+    }
+
+    fn of_timesyncd(synchronized: &Path) -> Self {
+        let touched = std::fs::metadata(synchronized).and_then(|file| file.modified()).ok();
+        let since_1970 = touched.and_then(|touched| touched.duration_since(UNIX_EPOCH).ok());
+        let at_ms = since_1970.and_then(|since_1970| i64::try_from(since_1970.as_millis()).ok());
+        at_ms.map_or(Self::Unknown, Self::LastSynchronized)
+    }
+}
+
+/// Returns whether the kernel reports that NTP keeps the system clock synchronized, or `None` if it refuses to answer.
+#[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "no crate in use wraps adjtimex")]
-fn is_synchronised() -> bool {
+fn is_synchronized() -> Option<bool> {
     use nix::libc::{STA_UNSYNC, TIME_ERROR, adjtimex, timex};
     // SAFETY: the struct consists of numbers, so a value with only zero bytes is valid. It requests no change.
     let mut state: timex = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes to the struct passed in and keeps no pointer to it.
     let result = unsafe { adjtimex(&raw mut state) };
-    result >= 0 && result != TIME_ERROR && state.status & STA_UNSYNC == 0
+    (result >= 0).then_some(result != TIME_ERROR && state.status & STA_UNSYNC == 0)
+}
+
+/// Returns `None`: only Linux can be asked.
+#[cfg(not(target_os = "linux"))]
+const fn is_synchronized() -> Option<bool> {
+    None
 }
 
 #[cfg(test)]
@@ -316,7 +381,7 @@ mod tests {
         boot_ms: i64,
         /// The system clock minus the true time.
         wrong_ms: i64,
-        is_synchronised: bool,
+        ntp: NtpStatus,
         confirm: Confirm,
         deviation: Option<Deviation>,
     }
@@ -324,7 +389,14 @@ mod tests {
     impl Machine {
         fn new() -> Self {
             let judge = Judge::new(START, 0);
-            Self { judge, boot_ms: 0, wrong_ms: 0, is_synchronised: false, confirm: Confirm::Ntp, deviation: None }
+            Self {
+                judge,
+                boot_ms: 0,
+                wrong_ms: 0,
+                ntp: NtpStatus::Kernel(false),
+                confirm: Confirm::Ntp,
+                deviation: None,
+            }
         }
 
         fn true_ms(&self) -> i64 {
@@ -333,7 +405,7 @@ mod tests {
 
         fn reading(&self) -> Reading {
             let system_ms = self.true_ms() + self.wrong_ms;
-            Reading { system_ms, boot_ms: self.boot_ms, is_synchronised: self.is_synchronised }
+            Reading { system_ms, boot_ms: self.boot_ms, ntp: self.ntp }
         }
 
         /// Advances time and updates the clock every second. Returns the server's deviation from the true time.
@@ -363,7 +435,7 @@ mod tests {
         let mut machine = Machine::new();
         machine.wrong_ms = 400 * DAY;
         assert_eq!((machine.run(3_600), machine.deviation), (0, Some(Deviation::Ahead)));
-        machine.is_synchronised = true;
+        machine.ntp = NtpStatus::Kernel(true);
         assert_eq!(
             (machine.run(1), machine.deviation),
             (400 * DAY, None),
@@ -373,7 +445,7 @@ mod tests {
 
     #[test]
     fn ntp_confirms_only_a_jump_that_has_lasted() {
-        let mut machine = Machine { is_synchronised: true, ..Machine::new() };
+        let mut machine = Machine { ntp: NtpStatus::Kernel(true), ..Machine::new() };
         machine.wrong_ms = 40 * DAY;
         assert_eq!(machine.run(500), 0);
         machine.wrong_ms = 80 * DAY;
@@ -382,8 +454,33 @@ mod tests {
     }
 
     #[test]
+    fn without_the_kernel_timesyncd_must_have_synchronized_the_clock_since_the_jump() {
+        let mut machine = Machine { ntp: NtpStatus::Unknown, ..Machine::new() };
+        machine.run(10);
+        let before_ms = machine.true_ms();
+        machine.wrong_ms = 40 * DAY;
+        assert_eq!(machine.run(700), 0, "nothing is known");
+        machine.ntp = NtpStatus::LastSynchronized(before_ms);
+        assert_eq!(machine.run(1), 0, "the clock was synchronized before the jump");
+        machine.ntp = NtpStatus::LastSynchronized(machine.true_ms() + 80 * DAY);
+        assert_eq!(machine.run(1), 0, "the file is from the future");
+        machine.ntp = NtpStatus::LastSynchronized(machine.true_ms() + machine.wrong_ms);
+        assert_eq!((machine.run(1), machine.deviation), (40 * DAY, None));
+    }
+
+    #[test]
+    fn the_time_of_timesyncds_file_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("synchronized");
+        assert_eq!(NtpStatus::of_timesyncd(&file), NtpStatus::Unknown);
+        let touched = UNIX_EPOCH + Duration::from_millis(1_800_000_000_500);
+        std::fs::File::create(&file).unwrap().set_modified(touched).unwrap();
+        assert_eq!(NtpStatus::of_timesyncd(&file), NtpStatus::LastSynchronized(1_800_000_000_500));
+    }
+
+    #[test]
     fn the_operator_can_insist_on_confirming() {
-        let mut machine = Machine { is_synchronised: true, confirm: Confirm::Operator, ..Machine::new() };
+        let mut machine = Machine { ntp: NtpStatus::Kernel(true), confirm: Confirm::Operator, ..Machine::new() };
         machine.wrong_ms = 40 * DAY;
         assert_eq!(machine.run(3_600), 0);
         machine.judge.accept(machine.reading());
@@ -392,7 +489,7 @@ mod tests {
 
     #[test]
     fn a_clock_two_days_behind_does_not_stop_time_and_never_confirms_itself() {
-        let mut machine = Machine { is_synchronised: true, wrong_ms: -2 * DAY, ..Machine::new() };
+        let mut machine = Machine { ntp: NtpStatus::Kernel(true), wrong_ms: -2 * DAY, ..Machine::new() };
         assert_eq!((machine.run(3_600), machine.deviation), (0, Some(Deviation::Behind)));
         machine.wrong_ms = 0;
         assert_eq!((machine.run(1), machine.deviation), (0, None));
@@ -437,9 +534,18 @@ mod tests {
     #[test]
     fn texts_say_what_the_clock_says_and_what_to_do() {
         let machine = Machine { wrong_ms: 40 * DAY, ..Machine::new() };
-        let text = describe(Deviation::Ahead, machine.reading(), machine.true_ms(), Confirm::Ntp);
+        let text = describe(Deviation::Ahead, machine.reading(), &machine.judge, Confirm::Ntp);
         assert!(text.contains("says 2027-02-24 08:00:00 UTC, 40 days ahead"), "{text}");
         assert!(text.contains("POST /v1/clock/accept") && text.contains("NTP does not synchronize it"), "{text}");
+        let ends = [
+            (NtpStatus::Kernel(true), "it is accepted within ten minutes"),
+            (NtpStatus::LastSynchronized(0), "systemd-timesyncd has not synchronized it since the jump"),
+            (NtpStatus::Unknown, "cannot find out whether NTP synchronizes it (docs/operators/clock.md)"),
+        ];
+        for (ntp, end) in ends {
+            let text = describe(Deviation::Ahead, Reading { ntp, ..machine.reading() }, &machine.judge, Confirm::Ntp);
+            assert!(text.ends_with(end), "{text}");
+        }
     }
 
     #[test]
