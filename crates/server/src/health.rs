@@ -63,6 +63,8 @@ states! {
     DiskHangs: "disk_hangs", Severe;
     /// The last snapshot could not be written, so the journal grows.
     SnapshotFails: "snapshot_fails", Warning;
+    /// The disk has too little free space for the next snapshots.
+    DiskFills: "disk_fills", Warning;
     /// The books are several epochs behind the clock and accept no claims.
     CatchingUp: "catching_up", Severe;
     /// The export queue is full, so reports are refused.

@@ -22,7 +22,7 @@
 //! | `accounts`, `policy` | the accounts and the trust policy in the configuration |
 //! | `last_claims` | the time of each account's last claim |
 //! | `sites` | milters and other programs of mail sites that made requests |
-//! | `health`, `watch`, `refusal_counts` | the table of conditions, and the code that updates it |
+//! | `health`, `watch`, `refusal_counts`, `disk_space` | the table of conditions, and the code that updates it |
 //! | `clock`, `ticker` | the time, guarded against jumps, and the ticks that age the books |
 //! | `learning` | automatic learning of good mail from checks |
 //! | `server`, `signals`, `descriptor_limit` | start, reload and stop |
@@ -42,6 +42,7 @@ pub mod config;
 mod connections;
 mod dcc;
 mod descriptor_limit;
+mod disk_space;
 mod duplicates;
 mod fatal;
 mod federation;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use nix::sys::statvfs::statvfs;
+use crate::disk_space::Space;
 
 /// Maximum number of files that are counted. A data directory has a few dozen files, and one file for each exchanged
 /// log.
@@ -29,7 +29,7 @@ impl Resources {
         Self {
             resident_bytes: resident_bytes(&fs::read_to_string("/proc/self/status").unwrap_or_default()),
             stored_bytes: directory.map(|directory| stored_bytes(directory, DEPTH_MAX, &mut 0)),
-            free_bytes: directory.and_then(free_bytes),
+            free_bytes: directory.and_then(Space::of).map(|space| space.free_bytes),
         }
     }
 }
@@ -55,11 +55,6 @@ fn stored_bytes(folder: &Path, depth: usize, seen: &mut usize) -> u64 {
         }
     }
     bytes
-}
-
-fn free_bytes(directory: &Path) -> Option<u64> {
-    let found = statvfs(directory).ok()?;
-    Some(found.blocks_available().saturating_mul(found.fragment_size()))
 }
 
 #[cfg(test)]

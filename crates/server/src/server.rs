@@ -75,6 +75,8 @@ pub struct Server {
     watcher: Watcher,
     learner: Learner,
     recorder: Recorder,
+    /// Ends the thread that watches the free space on the disk.
+    _disk: std::sync::mpsc::Sender<()>,
     directory: PathBuf,
     key: NodeKey,
     links: Option<Links>,
@@ -249,6 +251,7 @@ impl Server {
             watcher: Watcher::start(Arc::clone(&service)).map_err(ServeError::Start)?,
             learner: Learner::start(Arc::clone(&service)).map_err(ServeError::Start)?,
             recorder: Recorder::start(Arc::clone(&service), directory).map_err(ServeError::Start)?,
+            _disk: service.disk.watch(directory.to_owned()).map_err(ServeError::Start)?,
             service,
             listening: Vec::new(),
             listeners: Vec::new(),

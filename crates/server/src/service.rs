@@ -15,6 +15,7 @@ use crate::admin_token::AdminToken;
 use crate::clock::Clock;
 use crate::config::{Config, Settings};
 use crate::connections::Connections;
+use crate::disk_space::DiskSpace;
 use crate::fatal::Fatal;
 use crate::federation::Federation;
 use crate::health::Health;
@@ -48,6 +49,7 @@ pub(crate) struct Service {
     pub(crate) sessions: Sessions,
     pub(crate) live: Live,
     pub(crate) history: Recording,
+    pub(crate) disk: Arc<DiskSpace>,
     startup: OnceLock<(PathBuf, Config)>,
     dashboard: OnceLock<String>,
     settings: RwLock<Arc<Settings>>,
@@ -131,6 +133,7 @@ impl Service {
             sessions: Sessions::default(),
             live: Live::default(),
             history: Recording::default(),
+            disk: Arc::default(),
             startup: OnceLock::new(),
             dashboard: OnceLock::new(),
             settings,

@@ -25,7 +25,7 @@ const BEHIND_EPOCHS_MAX: u64 = 1;
 /// Tables that reject new entries when full. All other tables evict their oldest entries.
 const REFUSING_TABLES: [&str; 3] = ["accounts", "good messages", "whitelisted signatures"];
 
-/// The checking thread. It never writes to disk, so it continues while the disk hangs.
+/// The checking thread. It never touches the disk, so it continues while the disk hangs.
 pub(crate) struct Watcher {
     stop: Sender<()>,
     thread: JoinHandle<()>,
@@ -75,7 +75,12 @@ pub(crate) fn look(service: &Service, now: Time) {
     let certificate = service.settings().http.tls.as_ref().and_then(|certificate| certificate.warning(now));
     health.set(State::CertificateEnds, "", certificate, now);
     health.set_all(State::ReportsRefused, service.refusals.recent(service.uptime()), now);
-    let Status { rings, tables, .. } = service.store.check(Engine::status);
+    let Status { rings, tables, bytes, .. } = service.store.check(Engine::status);
+    // Without an answer of the file system, the condition stays as it is.
+    if let Some(space) = service.disk.latest() {
+        let is_low = health.count(State::DiskFills) > 0;
+        health.set(State::DiskFills, "", space.warning(bytes, is_low), now);
+    }
     let is_behind = rings.iter().any(|ring| is_behind(ring, now));
     let text = || {
         "the books are catching up with the clock after a stop: reports are refused until then; no action is needed"

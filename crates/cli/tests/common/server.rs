@@ -27,6 +27,8 @@ pub(crate) struct Server {
     config: PathBuf,
     log: PathBuf,
     clock: Option<FakeClock>,
+    /// True if the server has a mount namespace of its own.
+    is_mounted: bool,
     /// Output before the line `ready`.
     pub(crate) greeting: String,
 }
@@ -84,14 +86,37 @@ impl Server {
         Self::open(folder.path("bruit.toml"), folder.path("server.log"), &[Path::new("--realm"), realm], None)
     }
 
+    /// Starts a server whose data directory is a disk of this size in MiB, in a mount namespace of its own.
+    pub(crate) fn start_on_small_disk(folder: &Folder, size_mib: u32) -> Self {
+        folder.write("bruit.toml", configuration(&folder.path("data"), ""));
+        fs::create_dir(folder.path("data")).unwrap();
+        let mount = format!("mount -t tmpfs -o size={size_mib}m,mode=700 tmpfs \"$0\"; exec \"$@\"");
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "sh", "-euc", &mount]).arg(folder.path("data"));
+        command.arg(env!("CARGO_BIN_EXE_bruit"));
+        let mut server = Self::open_with(command, folder.path("bruit.toml"), folder.path("server.log"), &[], None);
+        server.is_mounted = true;
+        server
+    }
+
     fn open(config: PathBuf, log: PathBuf, options: &[&Path], clock: Option<FakeClock>) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bruit"));
+        Self::open_with(Command::new(env!("CARGO_BIN_EXE_bruit")), config, log, options, clock)
+    }
+
+    /// Starts a server with `command`, which runs `bruit` with the arguments that are added to it.
+    fn open_with(
+        mut command: Command,
+        config: PathBuf,
+        log: PathBuf,
+        options: &[&Path],
+        clock: Option<FakeClock>,
+    ) -> Self {
         command.arg("serve").arg("--config").arg(&config).args(options);
         command.envs(clock.iter().flat_map(FakeClock::environment)).env("BRUIT_SIGN_IN_LINK", "true");
         let stderr = File::options().create(true).append(true).open(&log).unwrap();
         let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let greeting = greeting(&mut process);
-        let server = Self { process, config, log, clock, greeting: greeting.join("\n") };
+        let server = Self { process, config, log, clock, is_mounted: false, greeting: greeting.join("\n") };
         assert!(
             greeting.last().is_some_and(|line| line == "ready"),
             "the server did not become ready: {}",
@@ -118,7 +143,12 @@ impl Server {
 
     /// Returns the data directory.
     pub(crate) fn data(&self) -> PathBuf {
-        self.config.with_file_name("data")
+        let data = self.config.with_file_name("data");
+        if !self.is_mounted {
+            return data;
+        }
+        let root = PathBuf::from(format!("/proc/{}/root", self.process.id()));
+        root.join(data.strip_prefix("/").unwrap())
     }
 
     /// Returns the administrator's token.

@@ -15,6 +15,7 @@ use crate::sites::SILENT_SECONDS;
 /// Returns all metrics of the clearinghouse's current state.
 pub(super) fn of(service: &Service) -> Vec<Family> {
     let status = service.store.check(|engine| engine.status());
+    let disk = service.disk.latest();
     let mut families = vec![build_info(), health(&service.health), refusals(service)];
     families.extend(journal(service));
     families.extend(rings(&status.rings));
@@ -25,6 +26,13 @@ pub(super) fn of(service: &Service) -> Vec<Family> {
         Family::gauge("bruit_memory_bytes", "Memory of the books and tables.").with(status.bytes as f64),
         Family::gauge("bruit_memory_budget_bytes", "Memory budget of the books and tables.")
             .with(status.budget_bytes as f64),
+        Family::gauge("bruit_disk_free_bytes", "Free space on the disk of the data directory.")
+            .with_all(disk.map(|space| (Labels::default(), space.free_bytes as f64))),
+        Family::gauge(
+            "bruit_disk_needed_bytes",
+            "Free space that the next snapshots and the journal need, and a share of the disk.",
+        )
+        .with_all(disk.map(|space| (Labels::default(), space.needed_bytes(status.bytes) as f64))),
         Family::gauge("bruit_uptime_seconds", "Time since the server started.").with(service.uptime().as_secs_f64()),
         Family::gauge(
             "bruit_clock_offset_seconds",
