@@ -22,6 +22,7 @@ mod sign;
 mod spool;
 mod stats;
 mod store;
+#[cfg(target_os = "linux")]
 mod watch;
 mod whitelist;
 
@@ -59,6 +60,7 @@ enum Verb {
     /// List and send the reports in a spool, which wait for a server
     Spool(spool::SpoolArgs),
     /// Report mail that users move to the Junk folders of their Maildirs
+    #[cfg(target_os = "linux")]
     Watch(watch::WatchArgs),
     /// Teach a server text that occurs in good mail
     Learn(learn::LearnArgs),
@@ -100,10 +102,17 @@ enum Verb {
     Completions(completions::CompletionsArgs),
 }
 
+/// Verbs about mail. `watch` needs inotify, which only Linux has.
+const MAIL: &[&str] = if cfg!(target_os = "linux") {
+    &["check", "report", "revoke", "spool", "watch", "learn", "count", "explain", "sign"]
+} else {
+    &["check", "report", "revoke", "spool", "learn", "count", "explain", "sign"]
+};
+
 /// Verbs, grouped by purpose, in the order in which the help lists them.
 const GROUPS: [Group; 5] = [
     ("Server", &["serve", "milter", "replica", "store"]),
-    ("Mail", &["check", "report", "revoke", "spool", "watch", "learn", "count", "explain", "sign"]),
+    ("Mail", MAIL),
     ("Administration", &["stats", "ready", "dashboard", "peers", "accounts", "whitelist", "keys"]),
     ("Filters", &["filter", "plan"]),
     ("Shell", &["completions", "man", "help"]),
@@ -135,6 +144,7 @@ fn run(arguments: BruitArgs) -> Result<ExitCode, Failure> {
         Verb::Report(arguments) => claim::run(&arguments, Claim::Report, output),
         Verb::Revoke(arguments) => claim::run(&arguments, Claim::Revoke, output),
         Verb::Spool(arguments) => spool::run(&arguments, output),
+        #[cfg(target_os = "linux")]
         Verb::Watch(arguments) => watch::run(&arguments, output),
         Verb::Learn(arguments) => learn::run(&arguments, output),
         Verb::Explain(arguments) => explain::run(&arguments, output),

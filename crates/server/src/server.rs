@@ -417,7 +417,9 @@ impl Server {
         let protocol = P::PROTOCOL.name();
         for &address in addresses {
             let failed = |source| ServeError::Listen { protocol, address, source };
-            let listener = udp::Listener::start(&self.service, &[address], threads, &self.stop_threads, &make);
+            let stop = &self.stop_threads;
+            let listener =
+                udp::Listener::start(&self.service, &[address], threads, udp::Transfer::FASTEST, stop, &make);
             let listener = listener.map_err(failed)?;
             let own = listener.addresses().iter();
             self.listening.extend(own.map(|&address| Listening {

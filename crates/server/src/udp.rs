@@ -11,8 +11,13 @@
 //! detection, and limits on replies that are longer than the request. A batch locks the engine at most twice: to copy
 //! the accounts that its requests name, and to look up its signatures. The credentials of the requests are verified in
 //! between, without the lock.
+//!
+//! Systems other than Linux have neither `recvmmsg` nor `sendmmsg`. There, a batch is one datagram ([`Transfer`]).
 
 mod batch;
+#[cfg(target_os = "linux")]
+mod batched;
+mod plain;
 mod replier;
 mod socket;
 mod worker;
@@ -36,6 +41,7 @@ use bruit_store::SubmitError;
 pub(crate) use batch::{Batch, LookupResults, Recipients};
 use replier::Replier;
 use socket::Socket;
+pub(crate) use socket::Transfer;
 use worker::Worker;
 
 use crate::config::Settings;
@@ -171,19 +177,20 @@ impl Listener {
         service: &Arc<Service>,
         addresses: &[SocketAddr],
         threads: u32,
+        transfer: Transfer,
         stop: &Arc<AtomicBool>,
         make: impl Fn() -> P,
     ) -> io::Result<Self> {
         let mut listener = Self { addresses: Vec::new(), threads: Vec::new() };
         for &address in addresses {
             // Our sockets share an address, and other programs could share it, too. So check first that it is free.
-            drop(Socket::bind(address, false)?);
-            let first = Socket::bind(address, threads > 1)?;
+            drop(Socket::bind(address, false, transfer)?);
+            let first = Socket::bind(address, threads > 1, transfer)?;
             let address = first.address();
             listener.addresses.push(address);
             listener.spawn(service, first, stop, make())?;
             for _ in 1..threads {
-                listener.spawn(service, Socket::bind(address, true)?, stop, make())?;
+                listener.spawn(service, Socket::bind(address, true, transfer)?, stop, make())?;
             }
         }
         Ok(listener)
@@ -264,4 +271,76 @@ struct SubmittedChange<W> {
     events: usize,
     /// The description for the log, if requests are logged.
     described: Option<Box<RequestDescription>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::sync::atomic::Ordering;
+
+    use bruit_engine::budget::BUDGET_MIN;
+    use bruit_engine::trust::Policy;
+    use bruit_store::{Clearinghouse, Founding, Options};
+
+    use super::*;
+    use crate::clock::system_time;
+    use crate::config::Config;
+    use crate::pyzor::Pyzor;
+
+    /// Number of checks that are sent before the first answer is read.
+    const AT_ONCE: usize = 20;
+
+    /// A Pyzor client.
+    struct Client(UdpSocket);
+
+    impl Client {
+        fn send(&self, operation: &str, digest: &str) {
+            let request = format!("Op: {operation}\nOp-Digest: {digest}\nThread: 2000\nPV: 2.1\n\n");
+            self.0.send(request.as_bytes()).unwrap();
+        }
+
+        fn receive(&self) -> String {
+            let mut buffer = [0; 1_024];
+            let bytes = self.0.recv(&mut buffer).unwrap();
+            String::from_utf8(buffer[..bytes].to_vec()).unwrap()
+        }
+
+        fn ask(&self, operation: &str, digest: &str) -> String {
+            self.send(operation, digest);
+            self.receive()
+        }
+    }
+
+    #[test]
+    fn every_kind_of_transfer_answers_checks_and_reports() {
+        let folder = tempfile::tempdir().unwrap();
+        let found = || Founding::new([3; 16], BUDGET_MIN, Policy::default(), system_time()).unwrap();
+        let store = Clearinghouse::open_or_found(folder.path(), &Options::default(), found, &mut |_| {}).unwrap();
+        let settings = Config::parse("own_networks = [\"127.0.0.1/32\"]\n").unwrap().settings;
+        let service = Arc::new(Service::new(store, settings));
+        let transfers = [
+            #[cfg(target_os = "linux")]
+            Transfer::Batched,
+            Transfer::Plain,
+        ];
+        let addresses = ["127.0.0.1:0", "0.0.0.0:0"];
+        let cases = transfers.iter().flat_map(|transfer| addresses.map(|address| (*transfer, address)));
+        for (number, (transfer, address)) in cases.enumerate() {
+            let stop = Arc::new(AtomicBool::new(false));
+            let make = || Pyzor::new(Arc::default());
+            let listener = Listener::start(&service, &[address.parse().unwrap()], 1, transfer, &stop, make).unwrap();
+            let client = Client(UdpSocket::bind("127.0.0.1:0").unwrap());
+            client.0.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            client.0.connect(("127.0.0.1", listener.addresses()[0].port())).unwrap();
+            let digest = number.to_string().repeat(40);
+            assert!(client.ask("check", &digest).contains("\nCount: 0\n"), "{transfer:?} {address}");
+            assert!(client.ask("report", &digest).contains("Code: 200\n"), "{transfer:?} {address}");
+            (0..AT_ONCE).for_each(|_| client.send("check", &digest));
+            let answers: Vec<String> = (0..AT_ONCE).map(|_| client.receive()).collect();
+            let is_known = |answer: &String| answer.contains("Code: 200\n") && answer.contains("\nCount: 5\n");
+            assert!(answers.iter().all(is_known), "{transfer:?} {address}: {answers:?}");
+            stop.store(true, Ordering::Relaxed);
+            listener.join();
+        }
+    }
 }

@@ -1,18 +1,15 @@
-//! A socket that receives and sends datagrams in batches.
+//! A socket, and the buffers for received datagrams and for replies.
 
-use std::array;
-use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-use nix::libc::{in_addr, in_pktinfo, in6_addr, in6_pktinfo};
-use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmmsg, setsockopt,
-    sockopt,
-};
 use socket2::{Domain, Protocol, Type};
+
+#[cfg(target_os = "linux")]
+use super::batched;
+use super::plain;
 
 /// Maximum number of datagrams in a batch.
 pub(crate) const BATCH: usize = 64;
@@ -30,46 +27,76 @@ const KERNEL_BUFFER_BYTES: usize = 4 << 20;
 /// Time that a thread waits for a datagram before it checks the stop signal.
 const PATIENCE: Duration = Duration::from_millis(200);
 
+/// The receive buffers.
+pub(super) type Buffers = [[u8; BUFFER_BYTES]; BATCH];
+
+/// The system calls that receive and send datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transfer {
+    /// Many datagrams in one call.
+    #[cfg(target_os = "linux")]
+    Batched,
+    /// One datagram in one call.
+    #[cfg_attr(target_os = "linux", allow(dead_code, reason = "on Linux, only tests use it"))]
+    Plain,
+}
+
+impl Transfer {
+    /// The fastest calls of this system.
+    #[cfg(target_os = "linux")]
+    pub(crate) const FASTEST: Self = Self::Batched;
+    /// The fastest calls of this system.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) const FASTEST: Self = Self::Plain;
+}
+
 /// A bound UDP socket.
 pub(super) struct Socket {
     socket: UdpSocket,
     address: SocketAddr,
+    transfer: Transfer,
 }
 
-/// The sender of a datagram, and the local address at which it arrived if the socket listens on all addresses.
+/// The sender of a datagram, and the local address at which it arrived if the socket listens on all addresses and knows
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DatagramSource {
-    storage: SockaddrStorage,
     pub(super) address: SocketAddr,
-    local: Option<IpAddr>,
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux can choose it for a reply"))]
+    pub(super) local: Option<IpAddr>,
 }
 
-/// The receive buffers.
+/// The received datagrams.
 pub(super) struct Inbox {
-    headers: MultiHeaders<SockaddrStorage>,
-    buffers: Box<[[u8; BUFFER_BYTES]; BATCH]>,
+    #[cfg(target_os = "linux")]
+    batched: batched::Receiver,
+    buffers: Box<Buffers>,
     received: Vec<ReceivedDatagram>,
 }
 
-struct ReceivedDatagram {
-    peer: DatagramSource,
-    bytes: usize,
+pub(super) struct ReceivedDatagram {
+    pub(super) peer: DatagramSource,
+    pub(super) bytes: usize,
     /// The index of its buffer.
-    buffer: usize,
+    pub(super) buffer: usize,
 }
 
-/// Replies waiting to be sent.
+/// Replies waiting to be sent, and the reply that is being written.
 pub(super) struct Outbox {
-    headers: MultiHeaders<SockaddrStorage>,
-    headers_with_source: MultiHeaders<SockaddrStorage>,
+    #[cfg(target_os = "linux")]
+    batched: batched::Sender,
+    replies: Replies,
+}
+
+/// Replies and their receivers.
+pub(super) struct Replies {
     bytes: Vec<u8>,
     ranges: Vec<Range<usize>>,
-    addresses: Vec<Option<SockaddrStorage>>,
-    locals: Vec<Option<IpAddr>>,
+    pub(super) peers: Vec<DatagramSource>,
 }
 
 impl Socket {
-    pub(super) fn bind(address: SocketAddr, is_shared: bool) -> io::Result<Self> {
+    pub(super) fn bind(address: SocketAddr, is_shared: bool, transfer: Transfer) -> io::Result<Self> {
         let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         if address.is_ipv6() {
             socket.set_only_v6(true)?;
@@ -81,13 +108,12 @@ impl Socket {
         socket.bind(&address.into())?;
         socket.set_read_timeout(Some(PATIENCE))?;
         let socket = UdpSocket::from(socket);
-        match address.ip() {
-            IpAddr::V4(Ipv4Addr::UNSPECIFIED) => setsockopt(&socket.as_fd(), sockopt::Ipv4PacketInfo, &true)?,
-            IpAddr::V6(Ipv6Addr::UNSPECIFIED) => setsockopt(&socket.as_fd(), sockopt::Ipv6RecvPacketInfo, &true)?,
-            _ => {}
+        #[cfg(target_os = "linux")]
+        if transfer == Transfer::Batched {
+            batched::report_local_addresses(&socket, address.ip())?;
         }
         let address = socket.local_addr()?;
-        Ok(Self { socket, address })
+        Ok(Self { socket, address, transfer })
     }
 
     pub(super) const fn address(&self) -> SocketAddr {
@@ -99,35 +125,24 @@ impl Inbox {
     pub(super) fn new() -> Self {
         let buffers = vec![[0; BUFFER_BYTES]; BATCH].into_boxed_slice();
         Self {
-            headers: MultiHeaders::preallocate(BATCH, Some(control_space())),
+            #[cfg(target_os = "linux")]
+            batched: batched::Receiver::new(),
             buffers: buffers.try_into().expect("BATCH buffers"),
             received: Vec::with_capacity(BATCH),
         }
     }
 
-    /// Waits a while for datagrams, and receives all that are available.
+    /// Waits a while for datagrams, and receives one, or all that are available.
     pub(super) fn receive(&mut self, socket: &Socket) -> io::Result<()> {
         self.received.clear();
-        let mut slices = self.buffers.each_mut().map(|buffer| [IoSliceMut::new(buffer)]);
-        let descriptor = socket.socket.as_raw_fd();
-        let messages = recvmmsg(descriptor, &mut self.headers, slices.iter_mut(), MsgFlags::MSG_WAITFORONE, None)?;
-        for (buffer, message) in messages.enumerate() {
-            let Some((storage, address)) = message.address.and_then(|storage| Some((storage, standard(&storage)?)))
-            else {
-                continue;
-            };
-            let local = if socket.address.ip().is_unspecified() {
-                message.cmsgs().ok().and_then(|mut messages| messages.find_map(arrived_at))
-            } else {
-                None
-            };
-            self.received.push(ReceivedDatagram {
-                peer: DatagramSource { storage, address, local },
-                bytes: message.bytes,
-                buffer,
-            });
+        match socket.transfer {
+            #[cfg(target_os = "linux")]
+            Transfer::Batched => {
+                let has_local = socket.address.ip().is_unspecified();
+                self.batched.receive(&socket.socket, has_local, &mut self.buffers, &mut self.received)
+            }
+            Transfer::Plain => plain::receive(&socket.socket, &mut self.buffers, &mut self.received),
         }
-        Ok(())
     }
 
     /// Returns the received datagrams.
@@ -150,114 +165,58 @@ impl Inbox {
 impl Outbox {
     pub(super) fn new() -> Self {
         Self {
-            headers: MultiHeaders::preallocate(BATCH, None),
-            headers_with_source: MultiHeaders::preallocate(BATCH, Some(control_space())),
-            bytes: Vec::new(),
-            ranges: Vec::with_capacity(BATCH),
-            addresses: Vec::with_capacity(BATCH),
-            locals: Vec::with_capacity(BATCH),
+            #[cfg(target_os = "linux")]
+            batched: batched::Sender::new(),
+            replies: Replies { bytes: Vec::new(), ranges: Vec::with_capacity(BATCH), peers: Vec::with_capacity(BATCH) },
         }
     }
 
     /// Returns the buffer that the next reply is appended to.
     pub(super) fn space(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
+        &mut self.replies.bytes
     }
 
     /// Returns the number of bytes written since the last reply.
     pub(super) fn written(&self) -> usize {
-        self.bytes.len() - self.end()
+        self.replies.bytes.len() - self.replies.end()
     }
 
     /// Discards the bytes written since the last reply.
     pub(super) fn discard(&mut self) {
-        let end = self.end();
-        self.bytes.truncate(end);
+        let end = self.replies.end();
+        self.replies.bytes.truncate(end);
     }
 
     /// Completes a reply, which consists of the bytes written since the previous reply.
     pub(super) fn finish(&mut self, peer: &DatagramSource) {
-        self.ranges.push(self.end()..self.bytes.len());
-        self.addresses.push(Some(peer.storage));
-        self.locals.push(peer.local);
+        self.replies.ranges.push(self.replies.end()..self.replies.bytes.len());
+        self.replies.peers.push(*peer);
     }
 
     pub(super) fn len(&self) -> usize {
-        self.ranges.len()
+        self.replies.ranges.len()
+    }
+
+    /// Sends all replies.
+    pub(super) fn send(&mut self, socket: &Socket) {
+        match socket.transfer {
+            #[cfg(target_os = "linux")]
+            Transfer::Batched => self.batched.send(&socket.socket, &self.replies),
+            Transfer::Plain => plain::send(&socket.socket, &self.replies),
+        }
+        self.replies.bytes.clear();
+        self.replies.ranges.clear();
+        self.replies.peers.clear();
+    }
+}
+
+impl Replies {
+    /// Returns the bytes of a reply.
+    pub(super) fn bytes(&self, at: usize) -> Option<&[u8]> {
+        self.bytes.get(self.ranges.get(at)?.clone())
     }
 
     fn end(&self) -> usize {
         self.ranges.last().map_or(0, |range| range.end)
     }
-
-    /// Sends all replies, each from the local address at which its request arrived. Replies that cannot be sent are
-    /// lost, as UDP permits.
-    pub(super) fn send(&mut self, socket: &Socket) {
-        let mut from = 0;
-        while let Some(local) = self.locals.get(from) {
-            let alike = self.locals.iter().skip(from).take(BATCH).take_while(|other| *other == local).count();
-            // Skip a reply that the system refuses, and try the replies after it again.
-            from += self.send_alike(socket, from, alike).unwrap_or(1).max(1);
-        }
-        self.bytes.clear();
-        self.ranges.clear();
-        self.addresses.clear();
-        self.locals.clear();
-    }
-
-    /// Sends `count` replies that leave from the same local address, starting at `from`. Returns the number sent.
-    fn send_alike(&mut self, socket: &Socket, from: usize, count: usize) -> nix::Result<usize> {
-        let Self { headers, headers_with_source, ranges, bytes, addresses, locals } = self;
-        let slices: [[IoSlice<'_>; 1]; BATCH] = array::from_fn(|at| {
-            let range = ranges.get(from + at).filter(|_| at < count);
-            [IoSlice::new(range.and_then(|range| bytes.get(range.clone())).unwrap_or_default())]
-        });
-        let local = locals.get(from).copied().flatten();
-        let addresses = addresses.get(from..from + count).unwrap_or_default();
-        let descriptor = socket.socket.as_raw_fd();
-        let slices = slices.iter().take(count);
-        match local {
-            None => {
-                let none: [ControlMessage<'_>; 0] = [];
-                Ok(sendmmsg(descriptor, headers, slices, addresses, none, MsgFlags::empty())?.count())
-            }
-            Some(IpAddr::V4(address)) => {
-                let info = v4_source(address);
-                let control = [ControlMessage::Ipv4PacketInfo(&info)];
-                Ok(sendmmsg(descriptor, headers_with_source, slices, addresses, control, MsgFlags::empty())?.count())
-            }
-            Some(IpAddr::V6(address)) => {
-                let info = in6_pktinfo { ipi6_addr: in6_addr { s6_addr: address.octets() }, ipi6_ifindex: 0 };
-                let control = [ControlMessage::Ipv6PacketInfo(&info)];
-                Ok(sendmmsg(descriptor, headers_with_source, slices, addresses, control, MsgFlags::empty())?.count())
-            }
-        }
-    }
-}
-
-/// Allocates a buffer for a datagram's local address.
-fn control_space() -> Vec<u8> {
-    nix::cmsg_space!(in6_pktinfo)
-}
-
-fn v4_source(address: Ipv4Addr) -> in_pktinfo {
-    let address = in_addr { s_addr: address.to_bits().to_be() };
-    in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: address, ipi_addr: address }
-}
-
-fn arrived_at(message: ControlMessageOwned) -> Option<IpAddr> {
-    match message {
-        ControlMessageOwned::Ipv4PacketInfo(info) => {
-            Some(Ipv4Addr::from_bits(u32::from_be(info.ipi_spec_dst.s_addr)).into())
-        }
-        ControlMessageOwned::Ipv6PacketInfo(info) => Some(Ipv6Addr::from(info.ipi6_addr.s6_addr).into()),
-        _ => None,
-    }
-}
-
-fn standard(storage: &SockaddrStorage) -> Option<SocketAddr> {
-    if let Some(address) = storage.as_sockaddr_in() {
-        return Some(SocketAddr::new(address.ip().into(), address.port()));
-    }
-    storage.as_sockaddr_in6().map(|address| SocketAddr::new(address.ip().into(), address.port()))
 }

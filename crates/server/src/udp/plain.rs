@@ -1,0 +1,27 @@
+//! One datagram in one system call, on any system. The system chooses the local address that a reply leaves from, which
+//! can be another one than the request's if the machine has several and the socket listens on all of them.
+
+use std::io;
+use std::net::UdpSocket;
+
+use super::socket::{Buffers, DatagramSource, ReceivedDatagram, Replies};
+
+/// Waits a while for a datagram, and receives it.
+pub(super) fn receive(
+    socket: &UdpSocket,
+    buffers: &mut Buffers,
+    received: &mut Vec<ReceivedDatagram>,
+) -> io::Result<()> {
+    let [buffer, ..] = buffers;
+    let (bytes, address) = socket.recv_from(buffer)?;
+    received.push(ReceivedDatagram { peer: DatagramSource { address, local: None }, bytes, buffer: 0 });
+    Ok(())
+}
+
+/// Sends all replies. Replies that cannot be sent are lost, as UDP permits.
+pub(super) fn send(socket: &UdpSocket, replies: &Replies) {
+    for (at, peer) in replies.peers.iter().enumerate() {
+        let bytes = replies.bytes(at).unwrap_or_default();
+        let _ = socket.send_to(bytes, peer.address);
+    }
+}
