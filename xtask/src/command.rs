@@ -67,7 +67,12 @@ pub(crate) fn target_directory() -> Result<PathBuf> {
 
 /// Returns the output of `cargo metadata`.
 pub(crate) fn metadata(arguments: &[&str]) -> Result<Value> {
-    let output = read(cargo(&["metadata", "--format-version", "1"]).args(arguments))?;
+    metadata_of(root(), arguments)
+}
+
+/// Returns the output of `cargo metadata` for the workspace in `folder`.
+pub(crate) fn metadata_of(folder: &Path, arguments: &[&str]) -> Result<Value> {
+    let output = read(cargo(&["metadata", "--format-version", "1"]).args(arguments).current_dir(folder))?;
     serde_json::from_slice(&output).context("failed to parse the output of cargo metadata")
 }
 

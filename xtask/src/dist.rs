@@ -4,6 +4,7 @@
 //! are left out. So two runs should give the same bytes.
 
 mod archives;
+mod before;
 mod build;
 mod check;
 mod roots;
@@ -22,13 +23,16 @@ pub(crate) use check::check;
 /// The published programs, and the packages that contain them.
 pub(crate) const PROGRAMS: [&str; 2] = ["bruit", "bruit-lab"];
 
+/// The commit of packages that are made without git.
+const NO_COMMIT: &str = "0000000000000000000000000000000000000000";
+
 /// The arguments of `cargo xtask dist`.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Folder for the result [default: dist in cargo's target directory]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Build quickly, with little optimisation, to test the packages.
+    /// Build quickly, with little optimisation and with the changes since the last commit, to test the packages.
     #[arg(long)]
     quick: bool,
 }
@@ -45,10 +49,16 @@ pub(crate) struct Release {
     source: PathBuf,
     /// Intermediate files.
     work: PathBuf,
+    /// Cargo's target directory.
+    build: PathBuf,
     /// The finished files.
     pub(crate) out: PathBuf,
     /// Rust's name of the system that the programs run on.
     target: &'static str,
+    /// The programs to build, and their packages.
+    programs: &'static [&'static str],
+    /// True if the sources are older than this file, so that they may lack files of the packages.
+    is_older: bool,
     is_quick: bool,
 }
 
@@ -60,10 +70,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     command::run(program("cat", &["SHA256SUMS"]).current_dir(&release.out))
 }
 
-/// Builds everything in `out`, which is emptied first.
+/// Builds everything in `out`, which is emptied first. A quick build includes the changes since the last commit.
 pub(crate) fn make(out: Option<PathBuf>, is_quick: bool) -> Result<Release> {
     let release = Release::prepare(out, is_quick)?;
-    build::programs(&release)?;
+    build::programs(&release, &release.source)?;
     roots::lay_out(&release)?;
     archives::make(&release)?;
     Ok(release)
@@ -79,24 +89,29 @@ impl Release {
             None => command::target_directory()?.join("dist"),
         };
         for folder in [&source, &out, &work.join("roots"), &work.join("debian"), &work.join("image")] {
-            if folder.exists() {
-                fs::remove_dir_all(folder).with_context(|| format!("failed to empty {}", folder.display()))?;
-            }
+            make_empty(folder)?;
         }
-        fs::create_dir_all(&source)?;
-        fs::create_dir_all(&out)?;
         let archive = work.join("source.tar");
-        let Origin { commit, time } = match archive_commit(&archive) {
+        let Origin { commit, time } = match archive_current(&archive, is_quick) {
             // The packages can be tested without git, too.
             Err(error) if is_quick => archive_folder(&archive, &error)?,
             result => result?,
         };
-        // Set the times of the sources to the time of extraction (-m). Otherwise, cargo could treat older artifacts as
-        // current.
-        command::run(program("tar", &["-xmf"]).arg(&archive).arg("-C").arg(&source))?;
-        let release =
-            Self { version: version()?, commit, time, source, work, out, target: build::target(is_quick)?, is_quick };
-        Ok(release)
+        extract(&archive, &source)?;
+        let (version, target, build) = (version(&source)?, build::target(is_quick)?, work.join("build"));
+        Ok(Self {
+            version,
+            commit,
+            time,
+            source,
+            work,
+            build,
+            out,
+            target,
+            programs: &PROGRAMS,
+            is_older: false,
+            is_quick,
+        })
     }
 
     /// Returns the name of the release, which is also the name of the folder in the archive.
@@ -109,9 +124,14 @@ impl Release {
         self.work.join("roots").join(package)
     }
 
+    /// Returns the path of a file of the sources, or `None` if older sources lack it.
+    fn file(&self, path: &str) -> Option<PathBuf> {
+        Some(self.source.join(path)).filter(|path| !self.is_older || path.exists())
+    }
+
     /// Returns the path of a built program.
     fn built(&self, name: &str) -> PathBuf {
-        self.work.join("build").join(self.target).join("release").join(name)
+        self.build.join(self.target).join("release").join(name)
     }
 
     /// Returns a command that starts in `folder` and uses the time of the commit as the current time.
@@ -128,10 +148,31 @@ struct Origin {
     time: String,
 }
 
-/// Archives the files of the last commit.
-fn archive_commit(archive: &Path) -> Result<Origin> {
-    command::run(program("git", &["archive", "HEAD", "--output"]).arg(archive))?;
-    Ok(Origin { commit: git(&["rev-parse", "HEAD"])?, time: git(&["log", "-1", "--format=%ct"])? })
+/// Archives the files of the last commit, or with `has_changes` the files of the project's folder.
+fn archive_current(archive: &Path, has_changes: bool) -> Result<Origin> {
+    match if has_changes { changed_tree()? } else { None } {
+        Some(tree) => archive_tree(archive, &tree, "HEAD"),
+        None => archive_tree(archive, "HEAD", "HEAD"),
+    }
+}
+
+/// Records the files of the project's folder as a tree, without the ignored ones, and returns it. Returns `None` if it is
+/// the tree of the last commit.
+fn changed_tree() -> Result<Option<String>> {
+    // A separate index, so that the user's own does not change.
+    let index = command::target_directory()?.join("dist-work").join("index");
+    fs::create_dir_all(index.with_file_name(""))?;
+    let with_index = |arguments: &[&str]| command::read(program("git", arguments).env("GIT_INDEX_FILE", &index));
+    with_index(&["read-tree", "HEAD"]).context("packages are made from a git checkout")?;
+    with_index(&["add", "--all"])?;
+    let tree = String::from_utf8(with_index(&["write-tree"])?)?.trim().to_owned();
+    Ok(Some(tree).filter(|tree| git(&["rev-parse", "HEAD^{tree}"]).is_ok_and(|last| last != *tree)))
+}
+
+/// Archives a tree, with the name and the time of `commit`.
+fn archive_tree(archive: &Path, tree: &str, commit: &str) -> Result<Origin> {
+    command::run(program("git", &["archive", tree, "--output"]).arg(archive))?;
+    Ok(Origin { commit: git(&["rev-parse", commit])?, time: git(&["log", "-1", "--format=%ct", commit])? })
 }
 
 /// Archives the files of the project's folder, because git failed with `error`.
@@ -139,12 +180,26 @@ fn archive_folder(archive: &Path, error: &anyhow::Error) -> Result<Origin> {
     println!("the packages are made from the files in this folder: {error:#}");
     let options = ["--exclude=./target", "--exclude=./fuzz/target", "--exclude=./.git", "-cf"];
     command::run(program("tar", &options).arg(archive).arg("."))?;
-    Ok(Origin { commit: "0".repeat(40), time: "1000000000".to_owned() })
+    Ok(Origin { commit: NO_COMMIT.to_owned(), time: "1000000000".to_owned() })
 }
 
-/// Returns the version in the workspace's manifest.
-fn version() -> Result<String> {
-    let metadata = command::metadata(&["--no-deps"])?;
+/// Extracts the sources. Their times are set to the time of extraction (-m). Otherwise, cargo could treat older artifacts
+/// as current.
+fn extract(archive: &Path, folder: &Path) -> Result<()> {
+    command::run(program("tar", &["-xmf"]).arg(archive).arg("-C").arg(folder))
+}
+
+/// Creates a folder, or empties it.
+fn make_empty(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("failed to empty {}", folder.display()))?;
+    }
+    Ok(fs::create_dir_all(folder)?)
+}
+
+/// Returns the version in the manifest of a workspace.
+fn version(source: &Path) -> Result<String> {
+    let metadata = command::metadata_of(source, &["--no-deps"])?;
     let package = command::entries(&metadata, "packages").find(|package| package["name"] == "bruit");
     Ok(command::text(package.context("the workspace has no package bruit")?, "version")?.to_owned())
 }

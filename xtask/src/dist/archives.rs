@@ -65,20 +65,23 @@ fn tar(release: &Release, folder: &Path, archive: &Path) -> Command {
 }
 
 /// Makes the Debian packages of `version` in `out`.
-pub(crate) fn make_debian_packages(release: &Release, version: &str, out: &Path) -> Result<()> {
+pub(super) fn make_debian_packages(release: &Release, version: &str, out: &Path) -> Result<()> {
     let folder = release.work.join("debian").join(version);
     let debian = folder.join("debian");
     copy(&release.source.join("packaging/debian"), &debian)?;
     for (unit, name) in UNITS {
-        copy(&release.source.join("packaging/systemd").join(unit), &debian.join(name))?;
+        let Some(file) = release.file(&format!("packaging/systemd/{unit}")) else { continue };
+        copy(&file, &debian.join(name))?;
     }
-    for program in PROGRAMS {
+    for program in release.programs {
         copy(&release.root_of(program), &folder.join("roots").join(program))?;
     }
     write(&debian.join("changelog"), changelog(release, version)?.as_bytes())?;
     write(&debian.join("source/format"), b"3.0 (quilt)\n")?;
-    run(&mut release.program(&folder, "dpkg-buildpackage", &["-b", "-us", "-uc", "-d"]))?;
-    for program in PROGRAMS {
+    let packages: String = release.programs.iter().map(|program| format!("-p{program} ")).collect();
+    let mut build = release.program(&folder, "dpkg-buildpackage", &["-b", "-us", "-uc", "-d"]);
+    run(build.env("DH_OPTIONS", packages.trim_end()))?;
+    for program in release.programs {
         let file = format!("{program}_{version}_amd64.deb");
         copy(&release.work.join("debian").join(&file), &out.join(&file))?;
     }

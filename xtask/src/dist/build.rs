@@ -2,11 +2,11 @@
 
 use std::env;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{PROGRAMS, Release};
+use super::Release;
 use crate::command;
 
 /// The target of the published programs. They are linked statically, so that they run on any Linux system.
@@ -33,18 +33,19 @@ pub(super) fn target(is_quick: bool) -> Result<&'static str> {
     Ok(OTHER_TARGET)
 }
 
-/// Builds all programs as static binaries that contain the list of their crates (`cargo auditable`).
-pub(super) fn programs(release: &Release) -> Result<()> {
+/// Builds the programs of a release as static binaries that contain the list of their crates (`cargo auditable`). The
+/// paths that are replaced are those of the sources in `current`: releases with the same flags share compiled crates.
+pub(super) fn programs(release: &Release, current: &Path) -> Result<()> {
     let mut build = command::cargo(&["auditable", "build", "--release", "--locked", "--target", release.target]);
-    for name in PROGRAMS {
+    for name in release.programs {
         build.args(["--package", name]);
     }
-    let remapped = remapped(release)?;
+    let remapped = remapped(release, current)?;
     let mut rust_flags = flags("--remap-path-prefix=", &remapped);
     rust_flags.push("-Ctarget-feature=+crt-static".to_owned());
     build
         .current_dir(&release.source)
-        .env("CARGO_TARGET_DIR", release.work.join("build"))
+        .env("CARGO_TARGET_DIR", &release.build)
         .env("BRUIT_COMMIT", &release.commit)
         .env("CARGO_PROFILE_RELEASE_DEBUG", "false")
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
@@ -62,10 +63,9 @@ fn flags(flag: &str, remapped: &[(PathBuf, &str)]) -> Vec<String> {
     remapped.iter().map(|(path, name)| format!("{flag}{}={name}", path.display())).collect()
 }
 
-/// Returns the folders of this machine whose paths compilers would write into the programs, each with the path to write
-/// instead.
-fn remapped(release: &Release) -> Result<Vec<(PathBuf, &'static str)>> {
-    let mut folders = vec![(release.source.clone(), "/bruit"), (release.work.join("build"), "/target")];
+/// Returns the folders of this machine whose paths compilers would write into the programs, and what to write instead.
+fn remapped(release: &Release, source: &Path) -> Result<Vec<(PathBuf, &'static str)>> {
+    let mut folders = vec![(source.to_owned(), "/bruit"), (release.build.clone(), "/target")];
     // Each registry has a folder of its own, named after its address.
     for registry in fs::read_dir(cargo_home()?.join("registry/src")).into_iter().flatten() {
         folders.push((registry?.path(), "/crates"));

@@ -1,10 +1,10 @@
 //! The stage `packages`: makes the packages, and installs, uses, upgrades and removes them in a minimal Debian system.
 
-use std::fs;
+use std::time::Instant;
 
 use anyhow::Result;
 
-use super::{PROGRAMS, Release, archives};
+use super::{PROGRAMS, Release, archives, before};
 use crate::command::{self, program, run};
 
 /// The systemd units, each with the highest exposure level that `systemd-analyze security` may report. The levels are
@@ -18,12 +18,11 @@ const UNITS: [(&str, &str); 3] = [
 /// Makes all packages quickly, checks them, and runs them.
 pub(crate) fn check() -> Result<()> {
     let release = super::make(Some(command::target_directory()?.join("dist-quick")), true)?;
-    let before = release.work.join("before");
-    fs::create_dir_all(&before)?;
-    let [old, new] = ["0", "1"].map(|revision| format!("{}-{revision}", release.version));
-    archives::make_debian_packages(&release, &old, &before)?;
-    for name in PROGRAMS {
-        let package = release.out.join(format!("{name}_{new}_amd64.deb"));
+    let began = Instant::now();
+    let before = before::make(&release)?;
+    println!("the package of the commit before took {:.0} s", began.elapsed().as_secs_f64());
+    let [new, lab] = PROGRAMS.map(|name| release.out.join(format!("{name}_{}-1_amd64.deb", release.version)));
+    for package in [&new, &lab] {
         run(program("lintian", &["--fail-on", "error", "--allow-root"]).arg(package))?;
     }
     for (unit, exposure) in UNITS {
@@ -32,9 +31,11 @@ pub(crate) fn check() -> Result<()> {
     }
     check_alerts(&release)?;
     let mut install = program("sh", &["-eu", "packaging/tests/install.sh"]);
-    install.arg(release.work.join("system")).arg(before.join(format!("bruit_{old}_amd64.deb")));
-    install.args(PROGRAMS.map(|name| release.out.join(format!("{name}_{new}_amd64.deb"))));
+    install.arg(release.work.join("system")).arg(&before.package).args([&new, &lab]);
     run(install.arg(archives::archive_of(&release)))?;
+    let current = release.root_of("bruit").join("usr/bin/bruit");
+    let mut rolling = program("sh", &["-eu", "packaging/tests/rolling.sh"]);
+    run(rolling.arg(&before.program).arg(&current))?;
     run_container(&release)
 }
 

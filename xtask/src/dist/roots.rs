@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::{PROGRAMS, Release};
+use super::Release;
 use crate::command;
 
 /// Files and folders of the sources, and where they are installed.
@@ -29,10 +29,11 @@ const COMPLETIONS: &[(&str, &str)] = &[
 
 /// Fills the folders of all packages.
 pub(super) fn lay_out(release: &Release) -> Result<()> {
-    for (package, from, to) in FILES {
-        copy(&release.source.join(from), &release.root_of(package).join(to))?;
+    for (package, from, to) in FILES.iter().filter(|(package, ..)| release.programs.contains(package)) {
+        let Some(file) = release.file(from) else { continue };
+        copy(&file, &release.root_of(package).join(to))?;
     }
-    PROGRAMS.iter().try_for_each(|name| add_program(release, name))
+    release.programs.iter().try_for_each(|name| add_program(release, name))
 }
 
 /// Adds a program, and the manual pages and completions that it prints.
