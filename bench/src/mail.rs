@@ -12,6 +12,19 @@ pub(crate) struct Mail {
     pub(crate) origin: String,
 }
 
+impl Mail {
+    /// Writes the messages to files in a new folder, each `copies` times.
+    pub(crate) fn write_to(&self, folder: &Path, copies: usize) -> io::Result<()> {
+        fs::create_dir(folder)?;
+        for copy in 0..copies {
+            for (number, message) in self.messages.iter().enumerate() {
+                fs::write(folder.join(format!("{copy}-{number}.eml")), message)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Reads all messages below the folder that `BRUIT_CORPUS` names. If the variable is not set, reads the messages of the
 /// tests.
 pub(crate) fn read() -> io::Result<Mail> {

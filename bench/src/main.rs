@@ -61,6 +61,7 @@ enum Group {
     Store,
     Server,
     Dashboard,
+    Static,
     Milter,
     Signatures,
     Merge,
@@ -73,7 +74,7 @@ enum Group {
 
 type Bench = fn(&mut Report) -> io::Result<()>;
 
-const GROUPS: [(Group, Bench); 21] = [
+const GROUPS: [(Group, Bench); 22] = [
     (Group::Membership, membership::speed),
     (Group::Single, membership::single_checks),
     (Group::Counts, counts::speed),
@@ -86,6 +87,7 @@ const GROUPS: [(Group, Bench); 21] = [
     (Group::Store, store::figures),
     (Group::Server, server::figures),
     (Group::Dashboard, server::dashboard::figures),
+    (Group::Static, server::linking::figures),
     (Group::Milter, milter::figures),
     (Group::Merge, merge::speed),
     (Group::Space, membership::space),

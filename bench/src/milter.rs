@@ -11,14 +11,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bruit_testing::milter::{Answer, Mta, write_command, write_connection, write_message, write_strings};
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeVal;
 
 use crate::mail::{self, Mail};
 use crate::report::{Figure, Report, Target};
 use crate::server::process::{Processors, Server};
 use crate::server::subject::Subject;
-use crate::timing::median;
+use crate::timing::{median, time_of_children};
 
 /// Number of rounds. The result is the median of the rounds.
 const ROUNDS: usize = 5;
@@ -60,7 +58,7 @@ fn cost(report: &mut Report, mail: &Mail, encoded: &[Vec<u8>], copies: usize) ->
     let processors = Processors::divide()?;
     let site = Site::start(&processors, folder.path())?;
     let files = folder.path().join("mail");
-    write_files(&files, mail, copies)?;
+    mail.write_to(&files, copies)?;
     let mut session = site.connect()?;
     let mut rounds = Vec::new();
     for round in 0..=ROUNDS {
@@ -210,17 +208,6 @@ fn send(session: &mut Mta<TcpStream>, encoded: &[u8], number: usize) -> io::Resu
     if answers.iter().any(is_tagged) { Ok(()) } else { Err(Error::other(format!("not checked: {answers:?}"))) }
 }
 
-/// Writes the messages to files, each `copies` times.
-fn write_files(folder: &Path, mail: &Mail, copies: usize) -> io::Result<()> {
-    fs::create_dir(folder)?;
-    for copy in 0..copies {
-        for (number, message) in mail.messages.iter().enumerate() {
-            fs::write(folder.join(format!("{copy}-{number}.eml")), message)?;
-        }
-    }
-    Ok(())
-}
-
 /// Returns the CPU time of `bruit sign` for all messages of a folder, in the schemes of a check.
 fn time_of_signing(files: &Path) -> io::Result<Duration> {
     let before = time_of_children()?;
@@ -229,13 +216,6 @@ fn time_of_signing(files: &Path) -> io::Result<Duration> {
         return Err(Error::other(format!("bruit sign: {status}")));
     }
     Ok(time_of_children()? - before)
-}
-
-/// Returns the user and system time of all child processes that have ended.
-fn time_of_children() -> io::Result<Duration> {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
-    let duration = |time: TimeVal| Duration::new(time.tv_sec() as u64, time.tv_usec() as u32 * 1_000);
-    Ok(duration(usage.user_time()) + duration(usage.system_time()))
 }
 
 fn per_message_us(time: Duration, messages: &[Vec<u8>]) -> f64 {

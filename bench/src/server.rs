@@ -10,6 +10,7 @@ pub(crate) mod dashboard;
 mod datagrams;
 pub(crate) mod echo;
 mod footprint;
+pub(crate) mod linking;
 mod load;
 mod peers;
 pub(crate) mod process;

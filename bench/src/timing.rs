@@ -1,7 +1,11 @@
 //! Ratios of thread CPU time. The reference and the subject alternate in one run, so that a busy machine affects both.
 
 use std::hint::black_box;
+use std::io;
+use std::time::Duration;
 
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Number of rounds. The result is the median of the rounds.
@@ -25,6 +29,13 @@ fn measure<T>(clock: ClockId, work: impl FnOnce() -> T) -> f64 {
     let start = now();
     black_box(work());
     now() - start
+}
+
+/// Returns the user and system time of all child processes that have ended.
+pub(crate) fn time_of_children() -> io::Result<Duration> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let duration = |time: TimeVal| Duration::new(time.tv_sec() as u64, time.tv_usec() as u32 * 1_000);
+    Ok(duration(usage.user_time()) + duration(usage.system_time()))
 }
 
 /// A reference and a subject, timed alternately.

@@ -25,15 +25,25 @@ impl Subject {
     /// Starts a server with the memory budget `memory` and all its files in `folder`. Waits until it is ready. `more`
     /// is appended to its configuration.
     pub(crate) fn start(processors: &Processors, folder: &Path, memory: &str, more: &str) -> io::Result<Self> {
+        let program = std::env::current_exe()?.with_file_name(PROGRAM);
+        Self::start_program(&program, processors, folder, memory, more)
+    }
+
+    /// Starts a server like [`start`](Self::start), but runs this program.
+    pub(crate) fn start_program(
+        program: &Path,
+        processors: &Processors,
+        folder: &Path,
+        memory: &str,
+        more: &str,
+    ) -> io::Result<Self> {
         let (data, config, log) = (folder.join("data"), folder.join("bruit.toml"), folder.join("log"));
         fs::write(&config, configuration(memory) + more)?;
-        let mut command = Command::new(std::env::current_exe()?.with_file_name(PROGRAM));
+        let mut command = Command::new(program);
         command.arg("serve").arg("--config").arg(&config).arg("--data").arg(&data);
         command.stdout(Stdio::piped()).stderr(File::create(&log)?);
         let mut server = processors.start(&mut command).map_err(|error| {
-            Error::other(format!(
-                "{error}: {PROGRAM} is not in the folder of the benchmark; `cargo xtask bench` builds both"
-            ))
+            Error::other(format!("{error}: there is no {}; `cargo xtask bench` builds it", program.display()))
         })?;
         let lines = BufReader::new(server.output()?).lines();
         let announced: Vec<String> = lines.map_while(Result::ok).take_while(|line| line != "ready").collect();
