@@ -64,8 +64,8 @@ impl<M: Machine> Applier<M> {
     }
 
     /// Applies a batch after all earlier ones and answers its submitters. If `later` is set, the applier thread does
-    /// this; otherwise it is done at once. Does nothing if the thread has died, because a batch must not be applied
-    /// without the earlier ones.
+    /// this; otherwise the caller's thread does it at once. Does nothing if the applier thread has died, because a
+    /// batch must not be applied without the earlier ones.
     pub(crate) fn apply(&mut self, batch: Batch<M>, later: bool, shared: &SharedState<M>) {
         if !later {
             if self.drain() {

@@ -20,7 +20,7 @@ use crate::store::SharedState;
 /// Maximum number of pieces queued for the disk.
 const CHUNKS_WAITING: usize = 4;
 
-/// Number of bytes written between two syncs. If a quarter of a GiB of dirty pages accumulated, they would delay the
+/// Number of bytes written between two syncs. If a quarter of a GiB of unsynced bytes accumulated, they would delay the
 /// journal's syncs.
 const SYNC_EVERY_BYTES: usize = 16 << 20;
 

@@ -92,8 +92,8 @@ impl Clearinghouse {
     }
 
     /// Advances the books to `now`, in as many ticks as necessary. After a long stop, claims are refused until this is
-    /// done. Returns the last outcome. It says either that the books have reached `now`, with all generations that
-    /// ended on the way, or why `now` is not a valid time.
+    /// done. Returns [`Outcome::Ticked`] with all generations that ended on the way or, if `now` is not a valid time,
+    /// the reason for the refusal.
     ///
     /// # Errors
     /// [`SubmitError`] if the ticks cannot be written.
@@ -115,9 +115,9 @@ impl Clearinghouse {
     }
 }
 
-/// Fails if the directory contains other files, because a mistyped path must not become a store. Also fails if it
-/// contains a store without its founding file, because a store must not be founded twice. Call this before taking the
-/// lock, which would create a file in the directory.
+/// Fails if the directory contains files that do not belong to a store, because a mistyped path must not become a
+/// store. Also fails if the directory contains a store without its founding file, because a store must not be founded
+/// twice. Call this before taking the lock, which would create a file in the directory.
 fn ensure_can_be_founded(directory: &Path) -> Result<(), OpenError> {
     if !directory.is_dir() || directory.join(FOUNDING_FILE).exists() {
         return Ok(());
@@ -132,7 +132,7 @@ fn ensure_can_be_founded(directory: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Returns the engine without any events.
+/// Returns the engine in its initial state.
 fn begin(founding: &Founding) -> Result<Engine, OpenError> {
     founding.engine().map_err(|error| match error {
         UnfitFounding::Memory(missing) => OpenError::Memory { missing: missing.to_string() },
@@ -165,8 +165,8 @@ impl Machine for Engine {
         Event::decode(bytes)
     }
 
-    /// Checks only the bounds of claims and counts, because these are frequent and decoding would check nothing else.
-    /// Other events are decoded.
+    /// Checks an event by decoding it. Claims and counts are frequent, so only their bounds are checked; decoding would
+    /// check nothing else.
     fn check_encoded(event: &Event, encoded: &[u8]) -> Result<(), Malformed> {
         if event.is_frequent() && event.is_within_bounds() { Ok(()) } else { Event::decode(encoded).map(drop) }
     }

@@ -143,7 +143,7 @@ impl Survey {
             && self.missing.iter().all(|missing| missing.last <= older)
     }
 
-    /// Returns the index of the first journal file read after a snapshot.
+    /// Returns the index of the first journal file to replay after the snapshot at `sequence` is restored.
     fn first_needed_after(&self, sequence: u64) -> usize {
         self.journal_files
             .partition_point(|journal_file| journal_file.first <= sequence.saturating_add(1))

@@ -164,9 +164,9 @@ pub(crate) struct Snapshots {
 /// - A snapshot that contains the bad record shows that this record was on disk. But an intact snapshot proves nothing
 ///   if it also contains all later records. This happens in a copy of the directory, if the journal file was copied
 ///   while the record was being written, and the snapshot soon after.
-/// - A later record is valid, and says that the bad record was already on disk when the later one was written. (Any
+/// - A later record is valid, and says that the bad record was already on disk when the later one was written. Any
 ///   other valid record after the bad one proves nothing: under relaxed durability, the disk may have persisted a later
-///   write and lost an earlier one.)
+///   write and lost an earlier one.
 pub(crate) fn is_damage<R: Read + Seek>(
     reader: &mut JournalFileReader<R>,
     fault: RecordFault,
@@ -198,12 +198,12 @@ pub(crate) fn last_behind<R: Read + Seek>(reader: &mut JournalFileReader<R>) -> 
     Ok(last)
 }
 
-/// The end of a search.
+/// The reason why a search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Search {
     /// The end of the file was reached.
     End,
-    /// At a valid record, `visit` stopped the search.
+    /// `visit` stopped the search at a valid record.
     Found,
     /// There were too many valid headers of invalid records.
     GaveUp,

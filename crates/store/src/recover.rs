@@ -49,7 +49,7 @@ pub enum OpenError {
         /// The cause.
         source: io::Error,
     },
-    /// A file belongs to another realm, but other files belong to this one.
+    /// One file belongs to a different realm from the founding file and the other files.
     #[error(
         "{file} belongs to a different realm from {FOUNDING_FILE} and the other files of this store; move it to \
          another directory and keep it; nothing was changed"
@@ -195,7 +195,7 @@ pub enum OpenError {
     },
 }
 
-/// Explains missing events by damaged snapshots, if there are any.
+/// Returns the part of an error message that lists damaged snapshots; empty if there are none.
 fn because(damaged: &[String]) -> String {
     if damaged.is_empty() { String::new() } else { format!(" (damaged: {})", damaged.join(", ")) }
 }

@@ -143,7 +143,7 @@ pub fn repair(
     })
 }
 
-/// Chooses the journal file to cut, by its first sequence.
+/// Returns the first sequence of the journal file to cut: the file named `wanted`, or else a damaged one.
 fn choose(survey: &Survey, wanted: Option<&str>) -> Result<u64, RepairError> {
     let mut journal_files = survey.journal_files.iter();
     let mut damaged = survey.journal_files.iter().filter(|journal_file| journal_file.fault.is_some());

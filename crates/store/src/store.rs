@@ -36,7 +36,7 @@ pub enum Durability {
 /// The settings of a store.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Time at which submitted events are confirmed.
+    /// The durability setting, which decides when submitted events are confirmed.
     pub durability: Durability,
     /// Length at which a journal file is full.
     pub journal_file_bytes: u64,

@@ -67,7 +67,7 @@ pub struct Survey {
     /// Files that do not belong to the store.
     pub others: Vec<String>,
     /// Files that were removed during the survey, for example by the server that uses the store. Events in these files
-    /// may then be reported as missing by mistake.
+    /// may be reported as missing by mistake.
     pub went: Vec<String>,
 }
 

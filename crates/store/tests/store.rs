@@ -200,8 +200,8 @@ fn a_full_queue_refuses_at_once_and_loses_nothing_it_accepted() {
     }
 }
 
-/// One record is being applied, one is queued, and the writer holds one. It does not write a fourth record before the
-/// first is done.
+/// One record is being applied, one is queued, and the writer holds one. The writer does not write a fourth record
+/// before the first is applied.
 #[test]
 fn the_writer_is_at_most_three_records_ahead_of_what_is_applied() {
     let folder = tempdir().unwrap();

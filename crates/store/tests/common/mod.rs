@@ -197,7 +197,7 @@ pub(crate) struct FaultyDisk {
     pub(crate) syncs: AtomicU64,
 }
 
-/// A number of bytes, `u64::MAX` for no limit.
+/// A limit in bytes; `u64::MAX` means no limit.
 #[derive(Debug)]
 pub(crate) struct Limit(AtomicU64);
 
