@@ -1,8 +1,8 @@
 //! The coordinator: every decision of the exchange, without I/O, clock, threads or randomness.
 //!
-//! State and time come in as arguments, requests go out, and the answers come back in. So the links of a server, the
-//! follower of a replica and the simulated networks run the same code; each of them only carries bytes and submits
-//! events.
+//! State and time come in as arguments, requests go out, and the answers come back in. So three callers run the same
+//! code: the links of a server, the follower of a replica, and the simulated networks. Each of them only carries bytes
+//! and submits events.
 //!
 //! | module | contents |
 //! |---|---|

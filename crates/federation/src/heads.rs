@@ -1,8 +1,8 @@
 //! Heads: a signed list of an origin's chains and their ends, so that peers can see which segments they lack.
 //!
 //! Heads contain the frontiers of all chains of one incarnation of a server at one moment. They are small, and newer
-//! heads replace older ones. An offer is a sequence of heads of several origins, unchanged. Only the bytes that
-//! [`Heads::sign`] writes can be decoded.
+//! heads replace older ones. An offer is a sequence of heads of several origins, unchanged. Heads have only one valid
+//! encoding, which [`Heads::sign`] writes.
 //!
 //! `docs/design/segments.md` specifies the byte layout.
 
@@ -28,7 +28,7 @@ pub const GENERATIONS_MAX: usize = 8;
 /// Maximum number of chains in heads.
 pub const HEADS_MAX: usize = Book::ALL.len() * GENERATIONS_MAX;
 
-/// Number of bytes up to and including the length, in every version.
+/// Number of bytes up to the end of the length field. It is the same in every version.
 const FRONT_BYTES: usize = 12;
 
 /// Number of bytes before the chains.
@@ -134,9 +134,9 @@ impl Heads {
     /// nothing. Heads that lack segments come from a server that lost them; that server notices the loss when it
     /// receives the older heads.
     ///
-    /// A chain may be missing if its generation is over at the time in these heads: by the origin's clock, right or
-    /// wrong, the origin had to drop the chain. No other clock matters, so all servers make the same decision, and an
-    /// origin that lies about its time harms only itself.
+    /// A chain may be missing if its generation is over at the time in these heads. That time is from the origin's own
+    /// clock, by which the origin had to drop the chain, even if the clock is wrong. No other clock matters, so all
+    /// servers make the same decision, and an origin that lies about its time harms only itself.
     ///
     /// Heads are later if their time is later, or if it is the same and they have more segments. If an origin's clock
     /// was set back, its new heads have an earlier time; they count as later if they have segments that the older heads

@@ -8,9 +8,9 @@
 //! bits in live generations, and the frontiers of chains are written after the entries. The replica does not contain
 //! revocations, report counts or near replicas of texts: only a server knows these.
 //!
-//! A follower accepts every origin in its server's offer, unless origins are configured: the server confirms each hit,
-//! and a missing entry only means that some spam is not recognised, so lying gains little. Segments must still be
-//! signed by their origins.
+//! A follower accepts every origin in its server's offer, unless origins are configured. An origin that lies gains
+//! little: the server confirms each hit, and a missing entry only means that some spam is not recognised. Segments must
+//! still be signed by their origins.
 //!
 //! | module | contents |
 //! |---|---|
@@ -50,7 +50,7 @@ pub const FALSE_HIT_RATE: f64 = 0.01;
 /// False positive rate above which a replica is overfull: ten times the planned one.
 pub const OVERFULL_RATE: f64 = 10.0 * FALSE_HIT_RATE;
 
-/// Ratio of listed signatures to bulk signatures: the latter are fewer, and are kept for a fifth of the time.
+/// Ratio of listed signatures to bulk signatures. Bulk signatures are fewer, and are kept for a fifth of the time.
 const LISTED_PER_BULK: u64 = 4;
 
 /// Number of generations that share the capacity.

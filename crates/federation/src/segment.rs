@@ -2,7 +2,7 @@
 //!
 //! A log is a sequence of segments of one chain; [`split`] separates them. A decoded segment is an
 //! [`UnverifiedSegment`] until the signature of a known server is checked; only a [`VerifiedSegment`] becomes an event.
-//! Only the bytes that [`Segment::sign`] writes can be decoded.
+//! A segment has only one valid encoding, which [`Segment::sign`] writes.
 //!
 //! `docs/design/segments.md` specifies the byte layout.
 

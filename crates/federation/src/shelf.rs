@@ -293,9 +293,9 @@ impl Shelf {
         Ok(())
     }
 
-    /// Returns true if the log of one of our own chains already has this segment at this offset. When the log of an
-    /// earlier incarnation is read again, its segments are kept as they are read. Writing such a segment would truncate
-    /// the log, and lose the part that has not been read yet.
+    /// Returns true if this is a segment of our own, and its log already has it at this offset. When the log of an
+    /// earlier incarnation is read again, [`keep_segment`](Self::keep_segment) is called for each segment read. Writing
+    /// the segment again would truncate the log, and lose the part that has not been read yet.
     fn has_own(&self, chain: &Chain, offset: u64, segment: &[u8]) -> bool {
         let is_own = chain.origin.key == *self.key.public().as_bytes();
         let stored = || self.logs.read(chain, offset, u64::MAX, segment.len());
@@ -315,7 +315,7 @@ impl Shelf {
     /// Removes the logs of all chains that are not `live`, and the heads of origins without chains. Returns the number
     /// of removed logs.
     ///
-    /// Logs of our own chains are kept until their generation is over at `now`: the logs of an earlier incarnation will
+    /// Logs of our own chains are kept until their generation is over at `now`. The logs of an earlier incarnation will
     /// be read again, and may be the only copy.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! Servers under loss, partitions, crashes, lost disks, brokers that forget and lying peers agree in the end, and count
 //! everything once.
 //!
-//! Runs some fixed networks, those that once failed, and new ones for some seconds.
-//! With `BRUIT_SEEDS=1000..1200`, the networks of these seeds run instead; with `BRUIT_SEEDS=77`, only that one.
+//! Runs three kinds of networks: some fixed ones, those that once failed, and new ones for some seconds. With
+//! `BRUIT_SEEDS=1000..1200`, the networks of these seeds run instead; with `BRUIT_SEEDS=77`, only that one.
 
 #![expect(clippy::print_stderr, reason = "a failing network must be reproducible")]
 

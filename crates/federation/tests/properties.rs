@@ -15,14 +15,14 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-/// Number of nodes that accept events; it is also the number of the node that receives their segments.
+/// Number of nodes that accept events. They are numbered from 0; the receiver of their segments has the next number.
 const ORIGINS: u8 = 3;
 const RECEIVER: u8 = ORIGINS;
 const NODES: u8 = ORIGINS + 1;
 
 type Logs = BTreeMap<Chain, Vec<Vec<u8>>>;
 
-/// Generates events, each with the node that accepts it, and true if that node seals afterwards.
+/// Generates events, each with the node that accepts it. The bool is true if that node then seals its queued entries.
 fn accepted() -> impl Strategy<Value = Vec<(u8, Event, bool)>> {
     let event = prop_oneof![
         (any::<bool>(), 0..4_u64, 0..20_u32).prop_map(|(is_report, user, signature)| {

@@ -1,9 +1,9 @@
 //! Limits on servers that send invalid segments: a maximum of refused bytes per hour and server, and growing pauses for
 //! each chain.
 //!
-//! Pure: time is an argument. A chain with invalid segments is requested less and less often. Once the server has sent
-//! [`REFUSED_BYTES_MAX`] within an hour, nothing at all is requested from it. A pause affects neither other servers nor
-//! other chains of the same server.
+//! Pure: time is an argument. A chain with invalid segments is requested less and less often. Once
+//! [`REFUSED_BYTES_MAX`] of a server's bytes were refused within an hour, nothing at all is requested from that server.
+//! A pause affects neither other servers nor other chains of the same server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! Export: the next segment of this server's own chains.
 //!
-//! Pure: it turns the engine's state into signed bytes. The caller is responsible for the order of writes: a segment is
-//! in the chain's log on disk before its [`Event::Sealed`] is submitted, and heads that name the segment are not
-//! published before that event is on disk. So a crash can leave a log that is too long, which is then truncated, but
-//! never a log that is shorter than the published heads say.
+//! Pure: it turns the engine's state into signed bytes. The caller is responsible for the order of writes. A segment is
+//! in the chain's log on disk before its [`Event::Sealed`] is submitted. Heads that name the segment are published only
+//! when that event is on disk. So a crash can leave a log that is too long, which is then truncated, but never a log
+//! that is shorter than the published heads say.
 
 use bruit_engine::event::Event;
 use bruit_engine::exchange::{Book, Chain, Exchange};

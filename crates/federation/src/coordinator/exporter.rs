@@ -24,18 +24,18 @@ use crate::describe;
 use crate::keys::NodeKey;
 use crate::shelf::{HEARTBEAT, ShelfError};
 
-/// Minimum interval between two segments of a chain. The first entries after a longer pause are sealed at once.
+/// Minimum interval between two segments of a chain. The first entries after a longer pause are sealed immediately.
 const SEAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Minimum interval between two segments of revocations, which release good mail.
 const SEAL_INTERVAL_REVOKED: Duration = Duration::from_millis(100);
 
-/// Number of queued bytes that are sealed at once, regardless of the interval.
+/// Number of queued bytes at which all queued entries are sealed without waiting for the interval.
 const SEAL_BYTES: usize = 256 << 10;
 
-/// Number of queued bytes that are held back while no other node has been reached. A server that runs on an old copy of
-/// its disk learns from the other nodes which segments it lost. A segment that it sealed before then would fork its
-/// history.
+/// Number of queued bytes at which sealing starts, even if no other node has been reached. With fewer bytes, entries
+/// are held back, because the server may run on an old copy of its disk. It then learns from the other nodes which
+/// segments it lost, and a segment that it sealed before that would fork its history.
 pub const HELD_BYTES_MAX: usize = 1 << 20;
 
 /// Maximum time for which entries are held back: the last remaining node of a cluster must still export.
@@ -47,13 +47,13 @@ const TIDY_INTERVAL: Duration = Duration::from_secs(600);
 /// Interval between attempts after a failure.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// Time for which the logs may fail before a server without readers drops the queue. The server also drops the queue
-/// when its size reaches [`GIVE_UP_BYTES`].
+/// Time after which a server without readers drops the queue, if its logs cannot be written. It drops the queue earlier
+/// if the size of the queue reaches [`GIVE_UP_BYTES`].
 const GIVE_UP: Duration = Duration::from_secs(10);
-/// The queue size at which a server without readers drops the queue. See [`GIVE_UP`].
+/// The queue size at which a server without readers drops the queue, if its logs cannot be written.
 const GIVE_UP_BYTES: usize = 1 << 20;
 
-/// What an exporter must know about the server besides its engine.
+/// The facts about the server that an exporter needs, in addition to the engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
     /// The key that signs.
@@ -102,11 +102,11 @@ enum ExportTask {
     Start,
     Restart,
     Seal,
-    /// The segments of these events are in their logs.
+    /// Submit these events, whose segments are already in their logs.
     Seals(Vec<Event>),
     Release,
     Tidy,
-    /// All tasks before this one succeeded.
+    /// Clear the error, because all earlier tasks of the step succeeded.
     Well,
     GiveUp,
     Done,
@@ -146,10 +146,10 @@ pub struct Exporter {
     tried: Option<Duration>,
 }
 
-/// Returns true if segments of our own chains may be lost: either a source has segments of them that we lack, or there
-/// are other nodes and none of them has been reached since the start. For each link, `links` contains the relation of
-/// the server at its other end (`None` for a broker), and the state of our own chains according to the heads received
-/// over the link.
+/// Returns true if segments of our own chains may be lost. This is the case if a source has segments of them that we
+/// lack, or if there are other nodes and none of them has been reached since the start. For each link, `links` contains
+/// two values: the relation of the server at its other end (`None` for a broker), and the state of our own chains
+/// according to the heads received over the link.
 #[must_use]
 pub fn awaits_cluster(links: impl IntoIterator<Item = (Option<Relation>, OwnChains)>) -> bool {
     let (mut has_nodes, mut is_known) = (false, false);

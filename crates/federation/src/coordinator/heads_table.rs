@@ -162,7 +162,7 @@ mod tests {
     fn heads_are_taken_across_many_generations() {
         let (mut heads, origin) = (following(1), Origin { key: public(0), incarnation: 1 });
         let mut before = Vec::new();
-        // Three times as many generations as are live, with a segment in each and heartbeats in between.
+        // Runs through three times as many generations as are live. Each has a segment, with heartbeats in between.
         for time in 0..3 * LIVE_GENERATIONS * EPOCH {
             let current = time / EPOCH;
             let live = (current.saturating_sub(LIVE_GENERATIONS - 1)..=current).map(|generation| {

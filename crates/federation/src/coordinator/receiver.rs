@@ -218,7 +218,8 @@ pub struct Receiver {
     drifted: Vec<[u8; 32]>,
     /// True if part of the offer could not be applied yet.
     is_later: bool,
-    /// True if part of the offer was refused without a pause of its chain, or if a new incarnation could not start.
+    /// True if part of the offer was refused for a reason that does not pause its chain, or if a new incarnation could
+    /// not start.
     is_refused: bool,
     /// The state of our own chains according to the current offer.
     own: OwnChains,
@@ -297,7 +298,7 @@ impl Receiver {
         None
     }
 
-    /// Reports the source's answer to [`Request::Offer`]. `known` are the servers whose data is accepted.
+    /// Reports the source's answer to [`Request::Offer`]. `known` contains the servers whose data is accepted.
     pub fn offered(&mut self, offer: Result<Offer, TransportError>, known: &Arc<Known>, moment: Moment) {
         if !matches!(self.pending, Some(Pending::Offer)) {
             return;
@@ -577,7 +578,7 @@ impl Receiver {
         Request::Finish(Ok(Box::new(std::mem::take(&mut self.round))))
     }
 
-    /// Asks again from the beginning after a delay.
+    /// Plans a new round after `delay`, in which the source sends its offer even if it has not changed.
     fn pause(&mut self, delay: Duration) {
         self.seen.clear();
         self.wait = Duration::ZERO;
@@ -635,7 +636,7 @@ impl Receiver {
     }
 }
 
-/// Divides accepted segments into batches, with the bytes that were signed.
+/// Divides accepted segments into batches. Each batch also contains the bytes of its segments in `log`, for forwarding.
 fn batches(log: &[u8], mut offset: u64, received: Vec<Received>) -> VecDeque<Batch> {
     let (mut rest, mut segments, mut batches) = (log, received.into_iter().peekable(), VecDeque::new());
     while segments.peek().is_some() {

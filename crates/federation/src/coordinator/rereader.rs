@@ -27,8 +27,8 @@ pub enum RereadRequest {
     Idle,
     /// The engine cannot continue yet, for example because a snapshot is being written. Ask again later.
     Wait,
-    /// Read at most [`REREAD_BYTES`] of a log on the shelf from an offset, including segments of our own that are not
-    /// released yet, and report them with [`Rereader::read`].
+    /// Read at most [`REREAD_BYTES`] of a log on the shelf, starting at an offset, and report them with
+    /// [`Rereader::read`]. The bytes include segments of our own that are not released yet.
     Read {
         /// The chain.
         chain: Chain,

@@ -16,7 +16,8 @@ use crate::epochs::Epochs;
 use crate::keys::PublicKey;
 use crate::transport::{Source, TransportError};
 
-/// Number of bytes fetched between two commits; after a crash, this much is fetched again.
+/// Number of fetched bytes after which the replica is written. Bytes fetched since the last write are lost in a crash,
+/// and fetched again.
 const COMMIT_BYTES: usize = 16 << 20;
 
 /// A replica and its source.

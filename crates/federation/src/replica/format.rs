@@ -56,7 +56,7 @@ pub(super) type Chains = BTreeMap<Chain, Frontier>;
 /// The fields that a check needs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Front {
-    /// The number of the write: later writes have higher numbers, and even ones are in the first slot.
+    /// The number of the write. Later writes have higher numbers; writes with even numbers are in the first slot.
     pub(super) number: u64,
     pub(super) realm: Realm,
     pub(super) capacity: u64,
@@ -141,7 +141,7 @@ impl Front {
     }
 }
 
-/// A front, with the number and checksum of the chains after it.
+/// A front, with the number of chains after it and their checksum.
 struct Marks {
     front: Front,
     chains: usize,

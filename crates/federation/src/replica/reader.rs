@@ -17,7 +17,8 @@ use bruit_filters::{Fingerprint, FingerprintKey};
 use super::format::{Chains, FRONT_BYTES, Front, SLOT_BYTES, SlotFault, slot_at};
 use super::{ReplicaError, Status};
 
-/// Number of attempts to read the fronts before they count as damaged, because one may be half written.
+/// Number of failed attempts to read the fronts before the file counts as damaged. An attempt may fail because a front
+/// is half written.
 const READ_ATTEMPTS: u32 = 3;
 
 /// The denominator of rates in the file.
@@ -144,7 +145,7 @@ pub(super) fn slot(file: &File, path: &Path) -> Result<(Front, Chains), ReplicaE
     look(path, |(front, _): &(Front, Chains)| front.number, read)
 }
 
-/// Reads both slots until one is intact.
+/// Reads both slots, at most [`READ_ATTEMPTS`] times, until one or both are intact. Returns the later intact one.
 fn look<T>(
     path: &Path,
     number: impl Fn(&T) -> u64,

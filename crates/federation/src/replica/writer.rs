@@ -1,9 +1,9 @@
 //! The writer of a replica: rings in memory, and the pages to write to the file.
 //!
 //! The order of writes makes a crash harmless. Lines are written first and synced, then the slot with the frontiers of
-//! the chains: after a crash between the two, the same segments are fetched again and set the same bits. A generation
-//! begins in a lane that is cleared in the file before any slot marks it as live. The lane of the next generation is
-//! not live, regardless of its contents, and is cleared when a file is opened.
+//! the chains. After a crash between the two, the same segments are fetched again and set the same bits. When a
+//! generation begins, its lane is cleared in the file before a slot marks it as live. The lane of the next generation
+//! is not live, regardless of its contents, and is cleared when a file is opened.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, Seek as _, SeekFrom, Write as _};
@@ -54,7 +54,7 @@ struct PagedRing {
 }
 
 impl ReplicaFile {
-    /// Creates the file of a new replica of a realm with this capacity in listed signatures. The file must not exist.
+    /// Creates the file of a new replica. `capacity` is a number of listed signatures. The file must not exist.
     ///
     /// # Errors
     /// [`ReplicaError`]; the file is not created then.
@@ -118,8 +118,8 @@ impl ReplicaFile {
         Ok(())
     }
 
-    /// Applies a segment to its ring, and advances the frontier of its chain. The segment must be verified and the next
-    /// of its chain. Returns the number of entries.
+    /// Applies a segment to its ring, and advances the frontier of its chain. The segment must be verified, and must be
+    /// the next one of its chain. Returns the number of entries.
     ///
     /// # Errors
     /// [`Malformed`] if its payload cannot be decoded; nothing has changed then.

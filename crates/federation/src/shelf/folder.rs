@@ -1,9 +1,9 @@
 //! The logs of a shelf as files in a folder.
 //!
 //! A log is a file; its path names the chain. Segments of our own chains are written and synced before the journal
-//! records that they are sealed, so after a crash a log may be longer than the chain's frontier, but never shorter.
-//! Segments of other servers are written without a sync: if a crash removes the end of such a log, the log is no longer
-//! forwarded, and nothing else depends on it.
+//! records that they are sealed. So after a crash, a log may be longer than the chain's frontier, but never shorter.
+//! Segments of other servers are written without a sync. If a crash removes the end of such a log, the log is no longer
+//! forwarded; nothing else depends on it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

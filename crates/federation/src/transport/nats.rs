@@ -1,7 +1,7 @@
 //! NATS JetStream as a transport, for clusters of one operator that outgrow one machine.
 //!
-//! A segment acknowledged to [`Sink::publish`] is in the realm's stream. The broker can still lose this segment, so
-//! nothing relies on the stream: the origin's own log is authoritative, and [`NatsBroker::published_up_to`] returns the
+//! When [`Sink::publish`] succeeds, the segment is in the realm's stream. The broker can still lose this segment, so
+//! nothing relies on the stream. The origin's own log is authoritative; [`NatsBroker::published_up_to`] returns the
 //! offset from which the log has to be published again. Parts missing from the stream are requested from the other
 //! nodes. This module does not interpret segments.
 //!

@@ -1,7 +1,7 @@
 //! TLS between servers that know each other's keys, without certificate authorities.
 //!
-//! The Ed25519 key that signs a server's segments is also used for TLS: the server issues itself a certificate with it,
-//! and the other side accepts exactly the key in its configuration, regardless of the name and dates in the
+//! The Ed25519 key that signs a server's segments is also used for TLS. The server issues itself a certificate with
+//! this key. The other side accepts exactly the key in its configuration, and ignores the name and dates in the
 //! certificate. A client certificate is optional; [`peer_key`] returns its key, and the caller decides what that key
 //! may access. Only TLS 1.3 is supported, and sessions are not resumed.
 

@@ -122,8 +122,8 @@ impl LinkStatus {
 }
 
 impl LatestOffer {
-    /// Records the latest heads of each origin in a new offer. Among heads of the same time, those with the most chains
-    /// count as the latest.
+    /// Records a new offer: the latest heads of each origin. If several heads of an origin have the same time, those
+    /// with the most chains count as the latest.
     pub(super) fn note(&mut self, offered: &[Heads], moment: Moment) {
         let mut latest: BTreeMap<Origin, Heads> = BTreeMap::new();
         for heads in offered {

@@ -23,8 +23,8 @@ pub const ANSWER_BYTES_MAX: usize = 256 << 10;
 /// Maximum number of bytes of a question.
 const QUESTION_BYTES_MAX: usize = 256;
 
-/// A function that reads the log of a chain starting at an offset, up to a number of bytes. It returns `None` if this
-/// node does not have it.
+/// A function that reads the log of a chain. Its arguments are the chain, the offset to start at, and the maximum
+/// number of bytes. It returns `None` if this node does not have the log.
 pub type ReadLog = Arc<dyn Fn(&Chain, u64, usize) -> Option<Vec<u8>> + Send + Sync>;
 
 /// Asks all nodes for the log of a chain starting at `offset`.

@@ -15,7 +15,8 @@ use super::streams::Streams;
 use super::subjects::Subjects;
 use super::{REFRESH_INTERVAL, RETRY_PAUSE};
 
-/// Maximum number of heads of one server that are read at once: more than the incarnations that are kept.
+/// Maximum number of stored messages with heads of one server to read at once. There is one for each incarnation; the
+/// table of heads keeps only the latest incarnations.
 const READ_MAX: usize = 64;
 
 /// The task's state. The task subscribes to heads. It also reads the stored heads after each connection, and at regular

@@ -152,7 +152,8 @@ fn found(answer: Result<StreamMessage, DirectGetError>) -> Result<Option<Piece>,
     }
 }
 
-/// The probable position in the stream of each chain's next fetch. Only a cache: a search finds a position again.
+/// For each chain, the probable position in the stream at which its next fetch begins. This is only a cache: a search
+/// can find every position again.
 #[derive(Debug, Default)]
 pub(super) struct Places(Mutex<HashMap<Chain, LogPosition>>);
 
