@@ -28,8 +28,8 @@ const NANOSECONDS_PER_SECOND: Nanoseconds = 1_000_000_000;
 
 /// A verb that records packets or messages.
 pub(crate) trait Recording {
-    /// Records a frame captured at `second`, and writes pages that ended before then. A pipe may run for weeks, so
-    /// pages cannot wait for its end.
+    /// Records a frame captured at `second`, and writes pages that ended before then. A pipe may stay open for weeks,
+    /// so pages cannot be written only at the end.
     fn take_frame(&mut self, second: u64, frame: &Frame<'_>) -> Result<(), Failure>;
     /// Records a message.
     fn take_message(&mut self, message: &Message<'_>) -> Result<(), Failure>;

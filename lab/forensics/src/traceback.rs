@@ -13,8 +13,9 @@
 //!    at different routers and times are independent. The page includes its key, so it can be queried on its own.
 //! 3. [`Topology`] lists the links between routers and their page directories.
 //! 4. [`trace`] walks the topology breadth first, from a router to the neighbours that saw the packet; [`find`] queries
-//!    all routers. Each [`Hop`] states the probability that it is a false positive. "No page for that time" is distinct
-//!    from "not seen": a [`Path`] is open if its packet may have come from a router that has no answer.
+//!    all routers. Each [`Hop`] states the probability that it is a false positive. A router without a page for that
+//!    time has no answer, which differs from "not seen". A [`Path`] is open if its packet may have come from a router
+//!    without an answer.
 //!
 //! A packet cannot be followed across a change of its invariant. If a packet is fragmented on the way, the routers
 //! before that point saw the whole packet, and those after it saw fragments. Address translation and IPsec turn a

@@ -76,8 +76,8 @@ impl Experiment {
 
 /// Properties of the counts that the paper drew, derived from its results.
 ///
-/// *Keys with a count above zero:* the intuitive rate is (1 − e^(−kn/m))^k. Solved for n, this gives 9,463 ± 7 in
-/// experiment 4 at m = 80K (9,524 ± 21 would be expected), and about 9,744 in experiment 8.
+/// *Keys with a count above zero:* the intuitive rate is (1 − e^(−kn/m))^k. At m = 80K, solving for n gives 9,463 ± 7
+/// in experiment 4 (9,524 ± 21 would be expected), and about 9,744 in experiment 8.
 ///
 /// *Sum of the counts:* if there are few errors, the rate is a small whole number divided by 1,000 times the sum. So
 /// the rate 1.501E-7 in experiment 4 can only result from 15 errors, and the rate 2.402E-7 in experiment 5 only from 24

@@ -2,8 +2,8 @@
 //!
 //! The files `data/tables-3-to-10.csv` and `data/reduction-rates.csv` contain the paper's printed figures: means and
 //! deviations in the first, reduction rates in the second. The paper has no tables of the intuitive extension for
-//! experiments 2 and 3, because they would repeat the table of experiment 1, and none for experiment 5, because it
-//! would repeat that of experiment 4. So the files have no lines for these tables.
+//! experiments 2, 3 and 5, so the files have no lines for them. The tables of experiments 2 and 3 would repeat that of
+//! experiment 1; the table of experiment 5 would repeat that of experiment 4.
 
 mod reductions;
 

@@ -5,7 +5,7 @@
 //! 320K agree to the last digit.
 //!
 //! The same [`StudyOptions`] yield the same results on any number of threads. The results of an experiment do not
-//! depend on which other experiments are in the run: every choice uses its own random stream, derived from the seed,
+//! depend on which other experiments are in the run. Every choice uses its own random stream, derived from the seed,
 //! the round and the purpose. The study uses neither a clock nor any other source of randomness.
 
 use std::fmt;

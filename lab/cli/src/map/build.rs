@@ -17,8 +17,8 @@ use bruit_console::keys::random_key;
 use bruit_console::quantity::{counted, human_bytes, parse_rate, scientific};
 
 const RATE_DEFAULT: f64 = 1e-3;
-/// Default rate of mutable maps. It is lower than for other maps, because setting the value of a key that is
-/// not in the map, but seems to be, can change the value of another key.
+/// Default false-positive rate of mutable maps. It is lower than for other maps, because `map set` accepts a false
+/// positive as if it were in the map, and can then change the value of another key.
 const RATE_DEFAULT_MUTABLE: f64 = 1e-9;
 /// Maximum memory per key during a build: an equation, its place in the system and its solution. The lines of the input
 /// are not included.

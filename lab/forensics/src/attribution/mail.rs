@@ -3,7 +3,7 @@
 //! A part is recorded with its transfer encoding removed. Line endings of text are normalised to LF, so that copies
 //! from different systems match and an excerpt can be typed. The sender is the address claimed in the `From` field.
 //! Recipients are read from `To`, `Cc`, `Delivered-To` and `X-Original-To`. The sender of a message can write any
-//! address into `From`, `To` and `Cc`; the receiving mail system adds the other two.
+//! address into `From`, `To` and `Cc`; the receiving mail system adds `Delivered-To` and `X-Original-To`.
 
 use std::borrow::Cow;
 

@@ -81,8 +81,8 @@ pub struct Answer {
 pub enum Finding {
     /// More pairs match than could do so by chance. These pairs are named.
     Named,
-    /// The excerpt was carried, but by an unknown pair: the matches of the listed pairs may be due to chance, and some
-    /// pairs are not listed or were not checked.
+    /// The excerpt was carried, but no pair can be named. The matches of the listed pairs may be due to chance, and
+    /// some pairs are not listed or were not checked.
     Unnamed,
     /// The match may be due to chance. The excerpt may have been carried; a longer excerpt would be conclusive.
     Doubtful,
@@ -123,7 +123,7 @@ impl Part {
 }
 
 /// A pair that carried the blocks of the excerpt, or of a part of it, each at its offset. The filters do not show
-/// whether the blocks were in one payload: a pair that carried some blocks in one payload and the rest in another is
+/// whether the blocks were in one payload. A pair that carried some blocks in one payload and the rest in another is
 /// named as well.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attribution {

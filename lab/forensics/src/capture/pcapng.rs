@@ -158,8 +158,8 @@ impl File {
     }
 
     /// Reads a simple packet block: a frame of the first interface, without a time. The block does not state how many
-    /// bytes were captured: that number is the smallest of the length on the wire, the interface's snapshot length, and
-    /// the length of the data.
+    /// bytes were captured. That number is the smallest of three lengths: the length on the wire, the interface's
+    /// snapshot length, and the length of the data.
     fn simple<'w>(&self, at: u64, block: &SimplePacketBlock<'w>) -> Result<Frame<'w>, CaptureError> {
         let interface = self.interface(at, 0)?;
         let snapshot_bytes = if interface.snapshot_bytes == 0 { u32::MAX } else { interface.snapshot_bytes };

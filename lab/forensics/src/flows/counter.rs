@@ -221,7 +221,7 @@ impl CounterView<'_> {
         }
     }
 
-    /// Returns an estimate for a flow that is known to exist: at least one packet, at most the total.
+    /// Returns an estimate for a flow that is known to exist. It is at least 1, and at most the number of all packets.
     fn estimate(&self, fingerprint: &Fingerprint) -> Estimate {
         let estimate = self.estimator.estimate(fingerprint);
         let within = |packets: f64| packets.clamp(1.0, self.counter.packets.max(1) as f64);

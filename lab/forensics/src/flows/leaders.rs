@@ -94,7 +94,7 @@ impl Leaders {
     }
 
     /// Builds a list of at most `capacity` of the `flows`, those with the most packets, with one entry per identity.
-    /// Each item of `flows` is an identity, a hash and a number of packets.
+    /// Each item of `flows` is an identity, its hash and its number of packets.
     pub(super) fn restored(capacity: usize, flows: impl Iterator<Item = (Vec<u8>, u64, u64)>) -> Self {
         let mut sums: HashMap<u64, (Vec<u8>, u64)> = HashMap::new();
         for (identity, hash, packets) in flows {

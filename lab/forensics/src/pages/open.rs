@@ -118,7 +118,7 @@ impl<D> OpenPages<D> {
         std::mem::take(&mut self.written)
     }
 
-    /// Returns the pages that were removed for a page that was then not written.
+    /// Returns the pages that were removed to make room for a page, if writing that page then failed.
     pub(crate) fn take_removed(&mut self) -> Vec<PageName> {
         self.pages.take_removed()
     }

@@ -18,7 +18,7 @@ pub(super) struct Axis {
 
 impl Axis {
     /// Returns a logarithmic axis for numbers of cells, with a margin at both ends; `None` if `sizes` is empty. On
-    /// narrow panels, only numbers that double have a label.
+    /// narrow panels, only the smallest number and its multiples by a power of two have a label.
     pub(super) fn sizes(sizes: &[u64], is_narrow: bool) -> Option<Self> {
         let (smallest, largest) = (*sizes.iter().find(|&&m| m > 0)?, *sizes.last()?);
         let (low, high) = ((smallest as f64).log10(), (largest as f64).log10());

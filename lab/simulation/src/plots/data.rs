@@ -41,7 +41,7 @@ pub(super) fn experiment_title(experiment: Experiment) -> String {
     format!("Experiment {}: {}, {}", experiment.number(), experiment.counts(), experiment.order())
 }
 
-/// Formats a number of cells as the paper does: 80K.
+/// Formats the size of a filter, in cells, as the paper does: 80K.
 pub(super) fn size_label(m: u64) -> String {
     if m >= 1000 && m.is_multiple_of(1000) { format!("{}K", grouped(m / 1000)) } else { grouped(m) }
 }

@@ -231,7 +231,8 @@ impl Look {
         Self { colour, outline, radius: 45, width: 20, is_open: matches!(extension, Extension::Intuitive) }
     }
 
-    /// Draws a line through the points. On a sheet, points are given in pixels; on a chart, in units of its axes.
+    /// Draws a line through the points. Coordinates on a sheet are in tenths of a pixel; on a chart, in units of its
+    /// axes.
     pub(super) fn draw_line<C>(&self, area: &Area<'_, C>, points: &[C::From]) -> Drawn
     where
         C: CoordTranslate<From: Copy>,

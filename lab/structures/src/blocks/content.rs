@@ -1,11 +1,11 @@
 //! A fast keyed hash of block contents. It reads every byte only once, for any number of levels and digests.
 //!
-//! A block is hashed with NH of UMAC (Black, Halevi, Krawczyk, Krovetz, Rogaway, CRYPTO 1999): the sum of products of
-//! pairs of words, each with a secret word added. The sum is then reduced by multiply-shift with secret words
-//! (Dietzfelbinger, STACS 1996). Multiply-shift also computes the hash of a doubled block from the hashes of its
-//! halves. Both hashes are universal: two different contents chosen without knowledge of the key have the same hash
-//! with a probability of at most 2^-63. A filter does not reveal hashes, so a universal hash is sufficient. This hash
-//! takes a tenth of the time of SipHash.
+//! A block is hashed with NH of UMAC (Black, Halevi, Krawczyk, Krovetz, Rogaway, CRYPTO 1999). NH adds a secret word to
+//! each word of the block, multiplies the words in pairs, and adds the products. The sum is then reduced by
+//! multiply-shift with other secret words (Dietzfelbinger, STACS 1996). Multiply-shift also computes the hash of a
+//! doubled block from the hashes of its halves. Both hashes are universal: two different contents chosen without
+//! knowledge of the key have the same hash with a probability of at most 2^-63. A filter does not reveal hashes, so a
+//! universal hash is sufficient. This hash takes a tenth of the time of SipHash.
 
 use super::shape::BLOCK_BYTES_MAX;
 use bruit_filters::FingerprintKey;

@@ -9,8 +9,8 @@ pub const BLOCK_BYTES_MAX: u32 = 1024;
 /// levels.
 pub const LEVELS_MAX: u32 = 17;
 
-/// Maximum length of a payload: the maximum of an IP packet, rounded up to whole KiB. Longer payloads must be recorded
-/// in pieces.
+/// Maximum length of a payload: the maximum length of an IP packet, rounded up to whole KiB. Longer payloads must be
+/// recorded in pieces.
 pub const PAYLOAD_BYTES_MAX: usize = 64 * 1024;
 
 /// The reason why a shape is invalid.

@@ -11,7 +11,8 @@ pub const SEEDS_MAX: u32 = 64;
 
 /// The number k of cells per key in [`KeyedNeighbourhoods`]. With this k, a table needs the fewest cells.
 pub(crate) const CELLS_PER_KEY: usize = 3;
-/// Number of cells per 1000 keys with which an order almost always exists for k = 3 (1222 in the limit).
+/// Number of cells per 1000 keys with which an order almost always exists for k = 3. For very large sets of keys, 1222
+/// would be enough.
 const CELLS_PER_1000_KEYS: usize = 1230;
 /// Number of additional cells. Without them, small sets would fail too often.
 const CELLS_MORE: usize = 32;

@@ -22,7 +22,7 @@ pub(crate) fn look_up<A: Answer>(layers: &[Layer], bits: MapBits, keys: &[Finger
     }
 }
 
-/// A marker for a number of registers that is not constant.
+/// Stands for a number of registers that is not known at compile time.
 const ANY: usize = 0;
 
 #[target_feature(enable = "avx2")]

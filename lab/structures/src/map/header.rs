@@ -86,9 +86,9 @@ pub struct MapHeader {
     pub key_id: KeyId,
     /// Number of layers of a ribbon map; 0 for other kinds.
     pub layers: u8,
-    /// A third of the cells of a Bloomier filter.
+    /// Number of cells in each third of a Bloomier filter's table; 0 for other kinds.
     pub cells_of_third: u64,
-    /// The seed of a Bloomier filter.
+    /// Seed of a Bloomier filter; 0 for other kinds.
     pub seed: u32,
     /// Number of 64-bit words in all tables.
     pub words: u64,

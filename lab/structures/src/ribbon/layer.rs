@@ -98,8 +98,8 @@ impl LayerShape {
         place(key, self.salt(), self.starts())
     }
 
-    /// Returns the salt, which gives a key different places in different layers. In the first layer it is 0: the
-    /// layer's keys, 98 % of all keys, need not be hashed again, and are already in the order of their places.
+    /// Returns the salt, which gives a key different places in different layers. In the first layer, which has 98 % of
+    /// all keys, the salt is 0. So these keys need not be hashed again, and are already in the order of their places.
     const fn salt(self) -> u64 {
         match self.depth {
             0 => 0,

@@ -10,7 +10,8 @@ pub const GROUPS_MAX: u32 = 64;
 /// Number of keys passed to the filter at a time.
 const BATCH: usize = 64;
 
-/// Step between the numbers of two groups, across all resolutions. It is odd, so all numbers differ.
+/// The factor by which the number of a group is multiplied. Group numbers are unique across all resolutions, and the
+/// factor is odd, so all products differ.
 const GROUP_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// An insertion: a key and a random number.

@@ -75,7 +75,7 @@ fn empty_row(groups: u32, hits: u32, share: f64, rate: f64) -> Row {
     Row { likely: 0.0, mean: mean.max(0.0), low: f64::INFINITY, high: 0.0 }
 }
 
-/// Updates the rows with the likelihoods after `packets`.
+/// Updates the rows with the likelihoods of the numbers of hits after `packets` packets.
 fn note(rows: &mut [Row], greatest: &mut [f64], likelihoods: &[f64], packets: f64, step: f64) {
     let tail = (1.0 - CONFIDENCE) / 2.0;
     let (mut fewer, mut total) = (0.0, likelihoods.iter().sum::<f64>());
