@@ -22,7 +22,7 @@ pub const HEADS_MAGIC: [u8; 8] = *b"\x89bruitH\n";
 /// The format version.
 pub const HEADS_VERSION: u16 = 1;
 
-/// Maximum number of generations of a book in heads: as many as a ring has.
+/// Maximum number of generations of each book in heads. A ring has the same number of generations.
 pub const GENERATIONS_MAX: usize = 8;
 
 /// Maximum number of chains in heads.

@@ -41,7 +41,7 @@ pub use writer::ReplicaFile;
 /// Minimum capacity of a replica in signatures.
 pub const CAPACITY_MIN: u64 = 1_000;
 
-/// Maximum capacity in signatures: about three gigabytes.
+/// Maximum capacity in signatures. The file of such a replica has about three gigabytes.
 pub const CAPACITY_MAX: u64 = 1_000_000_000;
 
 /// False positive rate of each ring when filled to capacity.
@@ -159,7 +159,7 @@ impl Status {
     }
 }
 
-/// Returns the number of lines of the two rings of a replica with this capacity.
+/// Returns the number of lines in each of the two rings, for a replica with this capacity.
 fn lines_for(capacity: u64) -> Result<[usize; 2], ReplicaError> {
     if !(CAPACITY_MIN..=CAPACITY_MAX).contains(&capacity) {
         return Err(ReplicaError::Capacity(capacity));

@@ -97,7 +97,7 @@ fn claim(standing: Standing, number: u64, names: &[u64]) -> Event {
     Event::Claim { by, claim: Claim::Report, flag: 0, fingerprints }
 }
 
-/// Returns the events for a message with a text of its own.
+/// Returns the events for a message whose text is different from that of every other message.
 fn message(store: &Clearinghouse, number: u64) -> Vec<Event> {
     let words = (0..80).map(|at| {
         format!("w{:x}", FingerprintKey::PUBLIC.fingerprint(&[number, at].map(u64::to_le_bytes).concat()).high() >> 40)

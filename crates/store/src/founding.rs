@@ -104,8 +104,8 @@ impl Founding {
         Ok(Engine::try_new(self.realm.clone(), self.plan()?, self.policy.clone(), self.founded)?)
     }
 
-    /// Returns the plan for the budget with the realm's book sizes, which may grow later. If these sizes would exceed
-    /// the budget, returns the plan with the sizes that the budget allows.
+    /// Returns the plan for the budget. The books get the realm's sizes, and may grow later. If these sizes would
+    /// exceed the budget, the books get the sizes that the budget allows.
     fn plan(&self) -> Result<Plan, UnfitFounding> {
         let (plan, sizes) = (Plan::for_budget(self.budget_bytes)?, self.realm.sizes());
         Ok(if sizes.fit(&plan.sizes) { Plan { sizes, ..plan } } else { plan })

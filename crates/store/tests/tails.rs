@@ -8,7 +8,8 @@ use std::path::Path;
 use common::*;
 use tempfile::tempdir;
 
-/// Fills a directory with one journal file of records with 1, 2, 3, 2 and 1 events. Returns the record boundaries.
+/// Fills a directory with one journal file of five records, which have 1, 2, 3, 2 and 1 events. Returns the record
+/// boundaries.
 fn five_records(directory: &Path) -> Vec<usize> {
     let store = open(directory);
     for numbers in [0..1, 1..3, 3..6, 6..8, 8..9] {

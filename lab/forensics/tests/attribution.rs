@@ -93,7 +93,7 @@ fn every_carrier_is_found_and_false_ones_are_as_rare_as_predicted() {
             (1_700_000_000, pair, payload)
         })
         .collect();
-    // With so little disk space, one in a few digests matches by chance.
+    // With so little disk space, many digests match by chance.
     let recording = Recording::new(settings(6 * 3_000_000), &payloads);
     let page = &recording.pages()[0];
     let rate = page.payloads().estimated_false_positive_rate();

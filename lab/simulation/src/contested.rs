@@ -40,7 +40,7 @@ const NO_SLOT: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub(crate) struct ContestedCells {
     cells: Vec<Cell>,
-    /// Numbers of the contested cells that each key hits, slot by slot.
+    /// Indices of the contested cells that each key hits, slot by slot.
     hits: Vec<u32>,
     slots: Vec<Slot>,
     slot_of_key: Vec<u32>,

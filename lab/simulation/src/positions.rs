@@ -50,7 +50,7 @@ impl fmt::Display for Family {
 /// Number of coefficients of each polynomial. In any set of this many keys, the positions of the keys are independent.
 const COEFFICIENTS: u32 = 8;
 
-/// Number of fingerprint bits that determine positions: as many as a filter can use.
+/// Number of fingerprint bits that determine positions. A filter cannot use more.
 const FINGERPRINT_BITS: u32 = 64;
 
 /// The prime p of the paper's hash functions. Keys are drawn from 1..p.

@@ -21,8 +21,8 @@ const CHECKS: u64 = 1_000_000;
 const CHECKS_PER_LISTING: u64 = 20;
 /// Percentage of checks whose signature is listed.
 const KNOWN_PERCENT: u64 = 40;
-/// The IP and UDP headers, 20 bytes of the protocol, and a signature of 20 bytes. An ICP query carries a URL instead of
-/// a signature.
+/// Length of a query: 28 bytes of IP and UDP headers, 20 bytes of the protocol, and a signature of 20 bytes. (A query
+/// of the original protocol, ICP, has a URL instead of a signature.)
 const QUESTION_BYTES: u64 = 28 + 20 + 20;
 const ANSWER_BYTES: u64 = 28 + 20;
 /// Maximum number of bytes of an update that fit into one packet.

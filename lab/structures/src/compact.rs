@@ -1,9 +1,9 @@
 //! Compact counters: wide cells split into a base filter and small tables, as at the end of §4 of the paper.
 //!
-//! Most counts are small, so most bits of a wide cell are zero. In this representation, a base cell stores the s low
-//! bits of a count and a flag. If the flag is set, the high bits are in a table, under the number of the cell. The
-//! cells are divided into N chunks with one table each. An entry identifies its cell by the offset within the chunk,
-//! which needs ⌈log2(m/N)⌉ bits instead of ⌈log2 m⌉. The interface is the same as that of wide cells.
+//! Most counts are small, so most bits of a wide cell are zero. In this representation, a base cell stores a flag and
+//! the s low bits of a count. If the flag is set, the high bits are in a table, under the number of the cell. The cells
+//! are divided into N chunks with one table each. An entry identifies its cell by the offset within the chunk, which
+//! needs ⌈log2(m/N)⌉ bits instead of ⌈log2 m⌉. The interface is the same as that of wide cells.
 //!
 //! A table is an array of entries, sorted by offset and searched by bisection. Unlike a hash table, it needs no empty
 //! slots. Tables with equal contents are equal arrays, and the memory of a table is easy to compute. Inserting an entry

@@ -6,7 +6,7 @@ use bruit_structures::hash::{Prime, UniversalHash};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Number of cells: so few that keys share cells, and that some keys hit the same cell twice.
+/// Number of cells. There are so few that keys share cells, and that some keys hit the same cell twice.
 const CELLS: u64 = 40;
 const KEYS: u64 = 30;
 

@@ -38,7 +38,8 @@ const SEAL_BYTES: usize = 256 << 10;
 /// segments it lost, and a segment that it sealed before that would fork its history.
 pub const HELD_BYTES_MAX: usize = 1 << 20;
 
-/// Maximum time for which entries are held back: the last remaining node of a cluster must still export.
+/// Maximum time for which entries are held back. The other nodes may be gone for good, and the last remaining node must
+/// still export.
 pub const HELD_MAX: Duration = Duration::from_secs(300);
 
 /// Interval between two searches for expired logs.

@@ -13,7 +13,7 @@ use crate::heads::{HEADS_BYTES_MAX, SignedHeads, UnverifiedHeads};
 use crate::keys::PublicKey;
 use crate::transport::{OFFER_BYTES_MAX, Offer};
 
-/// Maximum number of incarnations of a server whose heads are kept: the latest ones.
+/// Maximum number of incarnations per server. The heads of older incarnations are not kept.
 pub const INCARNATIONS_MAX: usize = 4;
 /// Maximum number of followed servers, so that all their heads fit into an offer.
 pub const SERVERS_MAX: usize = OFFER_BYTES_MAX / HEADS_BYTES_MAX / INCARNATIONS_MAX;
@@ -85,8 +85,8 @@ impl HeadsTable {
         }
     }
 
-    /// Returns the offer's tag. The tag is empty for an empty offer, so that the first heads are new to a caller
-    /// without a tag.
+    /// Returns the offer's tag. An empty offer has an empty tag. A caller that has seen no offer yet also sends an
+    /// empty tag, so the first heads are news for that caller.
     #[must_use]
     pub fn tag(&self) -> Vec<u8> {
         match self.changes {

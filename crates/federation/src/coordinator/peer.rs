@@ -247,7 +247,8 @@ mod tests {
         Duration::from_secs(count)
     }
 
-    /// Returns a server whose heads arrived in time, with a clock `skew` seconds ahead, `age` seconds ago.
+    /// Returns a server whose clock is `skew` seconds ahead. Its latest heads arrived `age` seconds ago, one heartbeat
+    /// after the heads before them.
     fn heard(skew: i64, age: u64) -> Evidence {
         let uptime = seconds(500);
         let time = |now: Time| Time(now.0.saturating_add_signed(skew));

@@ -42,7 +42,7 @@ pub const WAIT: Duration = Duration::from_secs(30);
 /// Delay before a segment that could not be applied yet is requested again.
 pub const LATER_DELAY: Duration = Duration::from_secs(1);
 
-/// Maximum number of segments submitted together: less than half of the store's queue.
+/// Maximum number of segments submitted together. They fill less than half of the store's queue.
 pub const SUBMITTED_TOGETHER: usize = 64;
 
 /// Minimum interval between two repairs of a chain, so that an inconsistent server cannot keep us busy.

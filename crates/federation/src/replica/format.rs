@@ -45,7 +45,7 @@ const CHAIN_BYTES: usize = 105;
 
 const _: () = assert!(FRONT_BYTES + CHAINS_MAX * CHAIN_BYTES <= SLOT_BYTES);
 
-/// Maximum number of lines of a ring: more than any capacity needs.
+/// Maximum number of lines of a ring. No capacity needs this many.
 const LINES_MAX: u64 = 1 << 27;
 
 const CHECKSUM_BYTES: usize = 8;

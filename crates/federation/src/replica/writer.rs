@@ -23,7 +23,7 @@ use super::reader::{ensure_length, rate, slot, status};
 use super::{BOOKS, LIVE_GENERATIONS, ReplicaError, Status, lines_for};
 use crate::coordinator::judge::Frontiers;
 
-/// Number of lines written together: a page.
+/// Number of lines in a page. Lines are written to the file page by page.
 const PAGE_LINES: usize = 64;
 
 /// Number of bits of a fingerprint that determine its position: all bits of a narrow fingerprint.

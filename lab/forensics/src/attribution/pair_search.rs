@@ -19,7 +19,7 @@ pub(super) struct PairSearch<'q> {
     excerpt: &'q [u8],
     rate: f64,
     by_chance_max: f64,
-    /// Number of places where a pair could match n blocks by chance, in all runs together. The index is n.
+    /// `places[n]` is the number of places, in all runs together, where a pair could match n blocks by chance.
     places: Vec<usize>,
     /// Longest match of each pair, with its number of blocks. The key is the pair's index in the list.
     best: HashMap<usize, (usize, Part)>,

@@ -18,7 +18,7 @@ pub const LEADERS_MAX: usize = 4096;
 /// hash table. The table's size is a power of two, and may double once more as flows are added and removed.
 const LEADER_BYTES: usize = size_of::<Flow>() + size_of::<Place>() + 5 * (size_of::<(u64, u32)>() + SLOT_BYTES);
 
-/// Number of children of a heap node: as many as fit in a cache line.
+/// Number of children of a heap node. The places of this many children fill a cache line.
 const CHILDREN: usize = 4;
 
 /// A flow in the list.

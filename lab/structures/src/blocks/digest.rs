@@ -129,7 +129,7 @@ impl Digester {
         }
     }
 
-    /// Appends the digests of `host` for blocks with the given offset digests.
+    /// Appends the payload digests of blocks for `host`, computed from the offset digests of these blocks.
     pub fn append_for_host(offset_digests: &[Fingerprint], host: HostId, out: &mut Vec<Fingerprint>) {
         out.extend(offset_digests.iter().map(|digest| hosted(digest.high(), host)));
     }

@@ -11,7 +11,7 @@ use super::subjects::Subjects;
 
 /// Time for which the broker remembers message ids. The ids only avoid duplicates after a lost acknowledgement.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(10);
-/// Maximum number of bytes of all stored heads: one message per origin.
+/// Maximum number of bytes of all stored heads. The stream keeps one message per origin.
 const HEADS_STREAM_BYTES_MAX: i64 = 16 << 20;
 
 /// The desired configuration of a realm's streams.
