@@ -25,7 +25,7 @@ const SEED: u64 = 0xB_0175;
 const KILLS: u64 = 40;
 const THREADS: usize = 3;
 
-/// Distance between the first signatures of two children; no child gets that far.
+/// The first signature of each child is this far after that of the previous child. No child counts this many.
 const SIGNATURES_PER_CHILD: u64 = 1 << 20;
 
 /// Small journal files and many snapshots, so that a kill can hit any step.

@@ -60,8 +60,8 @@ pub fn web_config() -> Result<ClientConfig, Error> {
     Ok(config)
 }
 
-/// Returns the configuration of the server whose key is `seed`. It accepts clients with any Ed25519 key, or without
-/// one.
+/// Returns the configuration of the server with the secret key `seed`. It accepts clients with any Ed25519 key, and
+/// clients without a certificate.
 ///
 /// # Errors
 /// If no certificate can be created from the seed.

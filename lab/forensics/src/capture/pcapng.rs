@@ -213,7 +213,7 @@ impl Clock {
 }
 
 impl Tick {
-    /// Decodes `if_tsresol`: a negative power of ten or, with the highest bit set, of two.
+    /// Decodes `if_tsresol`: the exponent of a negative power of ten or, if the highest bit is set, of two.
     fn of(resolution: u8) -> Option<Self> {
         match resolution {
             0..=9 => Some(Self::Nanoseconds(10u64.pow(u32::from(9 - resolution)))),

@@ -17,8 +17,8 @@ use crate::transport::TransportError;
 
 /// Time to wait for answers.
 pub(super) const ASK_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum number of bytes of a log in one answer. Every node that has the log sends this much, and a NATS message has
-/// at most 1 MiB.
+/// Maximum number of bytes of a log in one answer. Every node that has the log sends up to this many, and a NATS
+/// message has at most 1 MiB.
 pub const ANSWER_BYTES_MAX: usize = 256 << 10;
 /// Maximum number of bytes of a question.
 const QUESTION_BYTES_MAX: usize = 256;
