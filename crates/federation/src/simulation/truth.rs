@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bruit_engine::exchange::{Book, Chain, Frontier, Origin};
 use bruit_engine::spam::ClaimCounts;
+use bruit_engine::time::Time;
 use bruit_engine::trust::Claim;
 use bruit_engine::verdict::Kind;
 use bruit_filters::Fingerprint;
@@ -18,6 +19,9 @@ use super::server::{Fact, Server};
 use crate::coordinator::peer::PeerState;
 use crate::keys::SIGNATURE_BYTES;
 use crate::segment::{SEGMENT_HEADER_BYTES, Segment, UnverifiedSegment, split};
+
+/// Maximum time until other servers receive heads that a server signs when a generation begins.
+const NEWS_SECONDS: u64 = 8;
 
 /// A kind of count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -324,12 +328,24 @@ fn compare_views(network: &Network) -> Result<(), String> {
             }
             let view = link.receiver.view(other.key.public().as_bytes(), &node.engine, moment);
             // Segments may have been lost with the only disk that had them, or belong to a generation that is over here.
-            let is_heard =
-                matches!(view.state, PeerState::UpToDate | PeerState::Behind { .. } | PeerState::ClockDiffers { .. });
+            let is_heard = match view.state {
+                PeerState::UpToDate | PeerState::Behind { .. } | PeerState::ClockDiffers { .. } => true,
+                PeerState::Silent { .. } => has_advanced_books(other, network.now()),
+                _ => false,
+            };
             if !is_heard {
                 return Err(format!("node {number}: the link {:?} shows {}", link.end, view.state));
             }
         }
     }
     Ok(())
+}
+
+/// Returns true if this module has advanced a server's books into a generation that begins later by the server's clock,
+/// or began a few seconds ago. Until it begins, the server's heads lack the chains of an expired generation, but have an
+/// earlier time, so others refuse them.
+fn has_advanced_books(node: &Server, now: Time) -> bool {
+    let (clock, realm) = (node.clock(now).0.saturating_sub(NEWS_SECONDS), node.engine.realm());
+    let epochs = [realm.spam_epoch_seconds(), realm.bulk_epoch_seconds()];
+    epochs.into_iter().any(|seconds| node.engine.now().0 / seconds > clock / seconds)
 }
