@@ -17,7 +17,7 @@ use super::super::fault::Fault;
 use super::super::{Http, stats};
 use super::failure::Failure;
 use super::format::{duration, rate};
-use super::overview::{figures, problems, response_time};
+use super::overview::{Enabled, figures, problems, response_time};
 use super::viewer::Viewer;
 use crate::federation::Stop;
 use crate::resources::Resources;
@@ -68,7 +68,8 @@ pub(crate) fn publish(service: &Service) {
         return;
     }
     let stats = stats::stats(service);
-    let mut values: BTreeMap<String, String> = figures(&stats, &Resources::read(None)).into_iter().collect();
+    let figures = figures(&stats, &Resources::read(None), &Enabled::of(service));
+    let mut values: BTreeMap<String, String> = figures.into_iter().collect();
     values.insert("rate".to_owned(), rate(live.rate()));
     values.insert("response-time".to_owned(), response_time(service));
     values.insert("uptime".to_owned(), duration(stats.uptime_seconds));

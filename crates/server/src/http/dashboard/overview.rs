@@ -12,6 +12,7 @@ use super::failure::{Failure, capitalised, sentence};
 use super::format::{bound, counted, duration, grouped, percent, rate, size, time};
 use super::page::{self, View};
 use super::viewer::Viewer;
+use crate::config::Listen;
 use crate::history::{Slot, Span};
 use crate::metrics::{BUCKETS, Disposition, Interface, Metrics, quantile};
 use crate::resources::Resources;
@@ -26,6 +27,9 @@ const SHARE: f64 = 0.99;
 /// Results that mean that a request was not carried out.
 const REFUSALS: [Disposition; 5] =
     [Disposition::Refused, Disposition::Malformed, Disposition::Limited, Disposition::Unverified, Disposition::Failed];
+
+/// The columns of the table of requests.
+const COLUMNS: [&str; 7] = ["spam", "bulk", "ham", "unknown", "claims", "refused", "other"];
 
 /// The colours of checks, by verdict.
 static CHECKS: [Series; 4] = [
@@ -53,18 +57,20 @@ pub(super) async fn show(
 ) -> Result<Markup, Failure> {
     let range = Range::from_name(&query.range);
     let read = move |service: &Service| {
-        Ok((stats::stats(service), Resources::read(service.directory()), Past::of(service, range)))
+        let resources = Resources::read(service.directory());
+        Ok((stats::stats(service), resources, Past::of(service, range), Enabled::of(service)))
     };
-    let (stats, resources, past) = http.compute(read).await?;
+    let (stats, resources, past, enabled) = http.compute(read).await?;
     let requests = Requests(&stats.requests);
+    let figures = figures(&stats, &resources, &enabled);
     let content = html! {
         (overall(&stats.health))
         (health(&stats.health))
         @if requests.checks() == 0 {
             (first_steps())
         }
-        (tiles(&stats, &resources, &past))
-        (traffic(&requests))
+        (tiles(&stats, &resources, &past, &figures))
+        (traffic(&figures))
         (charts(&past, range))
         p .soft #live role="status" { "Numbers as of when the page was loaded." }
     };
@@ -112,8 +118,42 @@ fn charts(past: &Past, range: Range) -> Markup {
     }
 }
 
+/// The protocols that have an address to listen on.
+pub(super) struct Enabled(Vec<Interface>);
+
+impl Enabled {
+    pub(super) fn of(service: &Service) -> Self {
+        let is_on =
+            |protocol: &Interface| service.started_with().is_none_or(|config| listens(&config.listen, *protocol));
+        Self(Interface::ALL.into_iter().filter(is_on).collect())
+    }
+
+    /// Describes the use of a protocol. Nobody can use one that is switched off.
+    fn describe(&self, protocol: Interface, requests: &Requests<'_>) -> &'static str {
+        let count: u64 = requests.cells(protocol).iter().map(|(_, count)| count).sum();
+        match (self.0.contains(&protocol), count) {
+            (false, _) => "switched off",
+            (true, 0) => "on, no request yet",
+            (true, _) => "on, in use",
+        }
+    }
+}
+
+/// Returns true if a protocol has an address to listen on.
+const fn listens(listen: &Listen, protocol: Interface) -> bool {
+    let Listen { razor, dcc, pyzor, fuzzy, http, https, http_socket, federation } = listen;
+    match protocol {
+        Interface::Razor => !razor.is_empty(),
+        Interface::Dcc => !dcc.is_empty(),
+        Interface::Pyzor => !pyzor.is_empty(),
+        Interface::Fuzzy => !fuzzy.is_empty(),
+        Interface::Http => !http.is_empty() || !https.is_empty() || http_socket.is_some(),
+        Interface::Federation => !federation.is_empty(),
+    }
+}
+
 /// Returns the figures that change while a page is open, by name.
-pub(super) fn figures(stats: &Stats, resources: &Resources) -> Vec<(String, String)> {
+pub(super) fn figures(stats: &Stats, resources: &Resources, enabled: &Enabled) -> Vec<(String, String)> {
     let requests = Requests(&stats.requests);
     let mut figures = vec![
         ("checks".to_owned(), grouped(requests.checks())),
@@ -128,6 +168,7 @@ pub(super) fn figures(stats: &Stats, resources: &Resources) -> Vec<(String, Stri
         figures.extend(
             requests.cells(protocol).map(|(column, count)| (format!("{}-{column}", protocol.name()), grouped(count))),
         );
+        figures.push((format!("{}-use", protocol.name()), enabled.describe(protocol, &requests).to_owned()));
     }
     figures
 }
@@ -169,7 +210,7 @@ impl Requests<'_> {
     }
 
     /// Returns the columns of a protocol's row in the table.
-    fn cells(&self, protocol: Interface) -> [(&'static str, u64); 7] {
+    fn cells(&self, protocol: Interface) -> [(&'static str, u64); COLUMNS.len()] {
         let [spam, bulk, ham, unknown] = VERDICTS.map(|verdict| (verdict.name(), self.of(protocol, verdict)));
         let other = [Disposition::Other, Disposition::Duplicate].map(|answered| self.of(protocol, answered));
         let accepted = self.of(protocol, Disposition::Accepted);
@@ -261,9 +302,13 @@ fn first_steps() -> Markup {
     }
 }
 
-fn tiles(stats: &Stats, resources: &Resources, past: &Past) -> Markup {
-    let figures = figures(stats, resources);
-    let figure = |name: &str| figures.iter().find(|(of, _)| of == name).map_or("–", |(_, text)| text.as_str());
+/// Returns a figure of [`figures`] by its name.
+fn figure<'f>(figures: &'f [(String, String)], name: &str) -> &'f str {
+    figures.iter().find(|(of, _)| of == name).map_or("–", |(_, text)| text.as_str())
+}
+
+fn tiles(stats: &Stats, resources: &Resources, past: &Past, figures: &[(String, String)]) -> Markup {
+    let figure = |name: &str| figure(figures, name);
     let free = resources.free_bytes.map_or_else(String::new, |free| format!("{} free", size(free)));
     let stored = resources.stored_bytes.map_or_else(|| "–".to_owned(), size);
     html! {
@@ -321,14 +366,15 @@ fn signatures(rings: &[Ring], name: &str) -> u64 {
 }
 
 /// Shows the requests by protocol and result.
-fn traffic(requests: &Requests<'_>) -> Markup {
+fn traffic(figures: &[(String, String)]) -> Markup {
     html! {
         section .card {
             h2 { "Requests by protocol" }
             p .hint {
                 "Since the server started. Bulk was sent to many recipients. Ham was revoked or whitelisted. Unknown means \
                 that too little is known against it; this is the usual verdict on good mail. Refused requests are \
-                malformed, unverified, over a limit or not permitted. Other requests read pages, statistics and lists."
+                malformed, unverified, over a limit or not permitted. Other requests read pages, statistics and lists. \
+                A protocol is switched off if it has no listen address in the configuration."
             }
             div .scroll tabindex="0" role="region" aria-label="Requests by protocol" {
                 table {
@@ -342,7 +388,7 @@ fn traffic(requests: &Requests<'_>) -> Markup {
                         }
                     }
                     tbody {
-                        @for protocol in Interface::ALL { (row(requests, protocol)) }
+                        @for protocol in Interface::ALL { (row(figures, protocol.name())) }
                     }
                 }
             }
@@ -350,12 +396,14 @@ fn traffic(requests: &Requests<'_>) -> Markup {
     }
 }
 
-fn row(requests: &Requests<'_>, protocol: Interface) -> Markup {
+fn row(figures: &[(String, String)], protocol: &str) -> Markup {
     html! {
         tr {
-            th scope="row" { (protocol.name()) }
-            @for (column, count) in requests.cells(protocol) {
-                td .number data-live=(format!("{}-{column}", protocol.name())) { (grouped(count)) }
+            @let state = format!("{protocol}-use");
+            th scope="row" { (protocol) div .soft data-live=(state) { (figure(figures, &state)) } }
+            @for column in COLUMNS {
+                @let name = format!("{protocol}-{column}");
+                td .number data-live=(name) { (figure(figures, &name)) }
             }
         }
     }
@@ -366,6 +414,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::config::Config;
 
     fn condition(severity: &str, text: &str) -> Condition {
         Condition {
@@ -424,6 +473,27 @@ mod tests {
         metrics.of(Interface::Pyzor).record(Disposition::Spam, Duration::ZERO);
         metrics.of(Interface::Http).record(Disposition::Accepted, Duration::ZERO);
         assert_eq!(checks(&metrics), 2, "a report is no check");
+    }
+
+    #[test]
+    fn a_protocol_that_is_switched_off_is_not_shown_like_one_that_nobody_uses() {
+        let count = RequestCount { protocol: "pyzor".into(), answered: "spam".into(), count: 1 };
+        let stats = Stats { requests: vec![count], ..Stats::default() };
+        let config = Config::parse("[razor]\nlisten = []").unwrap();
+        let enabled = Interface::ALL.into_iter().filter(|protocol| listens(&config.listen, *protocol));
+        let figures = figures(&stats, &Resources::default(), &Enabled(enabled.collect()));
+        let shown = traffic(&figures).into_string();
+        for (protocol, text) in [
+            ("razor", "switched off"),
+            ("federation", "switched off"),
+            ("dcc", "on, no request yet"),
+            ("pyzor", "on, in use"),
+        ] {
+            let cell = format!("{protocol}<div class=\"soft\" data-live=\"{protocol}-use\">{text}</div>");
+            assert!(shown.contains(&cell), "{protocol}: {shown}");
+        }
+        let columns = Requests(&stats.requests).cells(Interface::Pyzor).map(|(column, _)| column);
+        assert_eq!(columns, COLUMNS);
     }
 
     #[test]
