@@ -11,7 +11,16 @@ use common::dashboard::{Visitor, api, printed_link, pyzor_checks_on_disk};
 use common::{FakeClock, Folder, PyzorHome, Server, bruit, testdata, until};
 use serde_json::Value;
 
-const VIEWS: [&str; 8] = ["/", "/explain", "/books", "/reporters", "/whitelist", "/peers", "/sites", "/settings"];
+const VIEWS: [&str; 9] =
+    ["/", "/explain", "/books", "/reporters", ACCOUNT, "/whitelist", "/peers", "/sites", "/settings"];
+
+/// The view of one account.
+const ACCOUNT: &str = "/reporters?protocol=pyzor&name=alice";
+
+/// The key of the account in [`MORE`].
+const KEY: &str = "0123456789abcdef0123456789abcdef01234567";
+
+const DAY: i64 = 86_400;
 
 /// The time within which numbers follow traffic.
 const LIVE: Duration = Duration::from_secs(2);
@@ -38,7 +47,8 @@ fn every_view_is_accessible_and_causes_no_error_in_both_colours_and_on_a_phone()
     let clock = FakeClock::new(&folder);
     let server = Server::start_with_clock(&clock, &folder, MORE);
     traffic(&server);
-    minutes(&server, &clock);
+    settle(&server, &clock);
+    minutes(&server, &clock, 3 * DAY + 120);
     let browser = Browser::start();
     browser.open(&format!("{}/", server.url()));
     assert_eq!(browser.text("h1"), "Sign in");
@@ -233,9 +243,9 @@ fn delay(browser: &Browser, home: &PyzorHome<'_>, message: &[u8], count: u64) ->
     sent.elapsed()
 }
 
-/// Sends checks with all verdicts in each of several minutes. Sets the server's clock to the next minute once the
-/// server has recorded all checks of the current one.
-fn minutes(server: &Server, clock: &FakeClock) {
+/// Sends checks with all verdicts in each of several minutes, the first of which is `ahead_seconds` ahead of the true time.
+/// Sets the server's clock to the next minute once the server has recorded all checks of the current one.
+fn minutes(server: &Server, clock: &FakeClock, ahead_seconds: i64) {
     const CHECKS: [usize; 6] = [3, 5, 2, 6, 4, 5];
     let [spam, ham, bulk, other] = [SPAM, "razor/multipart.eml", "razor/base64.eml", "razor/html.eml"]
         .map(|name| testdata(name).display().to_string());
@@ -247,7 +257,7 @@ fn minutes(server: &Server, clock: &FakeClock) {
     // `traffic` has sent one check.
     let mut sent = 1;
     for (minute, checks) in (0..).zip(CHECKS) {
-        clock.set(60 * minute);
+        clock.set(ahead_seconds + 60 * minute);
         let mut messages = vec![spam.as_str(); checks];
         messages.extend([&ham, &bulk, &other].map(String::as_str).into_iter().cycle().take(checks));
         let checked = run(&[&["check", "--bulk-threshold", "100"], &messages[..]].concat());
@@ -255,6 +265,28 @@ fn minutes(server: &Server, clock: &FakeClock) {
         sent += messages.len() as u64;
         until("the checks are in the history", || recorded(server) == sent);
     }
+}
+
+/// Has a claim of the account settled, so that it has a precision.
+fn settle(server: &Server, clock: &FakeClock) {
+    let message = b"From: a@b.example\n\nGenuine watches at wholesale prices, shipped to any country in plain boxes.\n";
+    PyzorHome::of(server, "alice", KEY).run(&["report"], message, 0);
+    PyzorHome::new(server).run(&["report"], message, 0);
+    clock.set(3 * DAY);
+    bruit_client::Client::new(&server.url(), Some(&server.token()), Duration::from_secs(60))
+        .unwrap()
+        .accept_clock()
+        .unwrap();
+    let settled = || api(server, "/v1/accounts?protocol=pyzor&name=alice")["accounts"][0]["trust"]["confirmed"] == 1;
+    until("the claim is settled", settled);
+    let other = testdata("razor/html.eml").display().to_string();
+    let count = ["count", "--recipients", "1", "--server", &server.url(), &other];
+    until("the books have caught up with the clock", || bruit(&count).status.success());
+    // Records are read when a minute has ended.
+    clock.set(3 * DAY + 60);
+    until("the precision is recorded", || {
+        api(server, "/v1/accounts/history?protocol=pyzor&name=alice")["days"][0]["confirmed"] == 1
+    });
 }
 
 /// Returns the number of checks over HTTP in the history.

@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use common::dashboard::{Visitor, api, printed_link, pyzor_checks_on_disk};
 use common::milter::Milter;
@@ -25,6 +25,16 @@ const PEER: &str = "[[peers]]\nname = \"bruit.example.net\"\nurl = \"https://127
 
 /// A signature that nobody has reported.
 const SIGNATURE: &str = "9f11ff1a25d09f11ff1a25d09f11ff1a25d09f11";
+
+/// Accounts of one group. The key of the first one is [`KEY`].
+const ACCOUNTS: &str = "[[accounts]]\nprotocol = \"pyzor\"\nname = \"alice\"\ngroup = \"example.org\"\n\
+    key = \"0123456789abcdef0123456789abcdef01234567\"\n\
+    [[accounts]]\nprotocol = \"pyzor\"\nname = \"bob\"\ngroup = \"example.org\"\n\
+    key = \"1123456789abcdef0123456789abcdef01234567\"\n";
+const KEY: &str = "0123456789abcdef0123456789abcdef01234567";
+const NEW_KEY: &str = "89abcdef0123456789abcdef0123456701234567";
+
+const DAY: i64 = 86_400;
 
 /// A token that grants reading, but not administration.
 const READER: &str = "[[http.tokens]]\nname = \"help <b>desk</b>\"\ntoken = \"a-token-for-the-help-desk\"\nmonitor = true\n\
@@ -150,9 +160,16 @@ fn changes() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
     let subject = format!("{{\"signatures\":[{{\"scheme\":\"pyzor\",\"value\":\"{SIGNATURE}\"}}]}}");
     let account =
         [("action", "save"), ("protocol", "razor"), ("name", "mallory"), ("secret", "correct horse battery staple")];
+    let alice = |field: (&'static str, &str)| {
+        form(&[("action", "change"), ("protocol", "pyzor"), ("name", "alice"), (field.0, field.1)])
+    };
     vec![
         ("/explain/claim", form(&[("claim", "report"), ("id", "1"), ("subject", &subject)])),
         ("/reporters", form(&account)),
+        ("/reporters", alice(("secret", NEW_KEY))),
+        ("/reporters", alice(("group", "evil.example"))),
+        ("/reporters", alice(("standing", "pinned"))),
+        ("/reporters", form(&[("action", "disable"), ("protocol", "pyzor"), ("name", "bob")])),
         ("/whitelist", form(&[("action", "add"), ("sender", "evil.example")])),
         ("/peers", form(&[("action", "pause"), ("peer", "bruit.example.net")])),
     ]
@@ -163,6 +180,11 @@ fn assert_changed(server: &Server, expected: bool) {
     let mut visitor = Visitor::signed_in(server, &server.token());
     assert_eq!(visitor.get("/reporters").text.contains("mallory"), expected);
     assert_eq!(visitor.get("/whitelist").text.contains("evil.example"), expected);
+    let of = |name: &str| account(server, name);
+    assert_eq!(of("alice")["group"] != of("bob")["group"], expected);
+    assert_eq!(of("alice")["standing"] == "pinned", expected);
+    assert_eq!(of("bob")["enabled"] == false, expected);
+    PyzorHome::of(server, "alice", KEY).run(&["ping"], b"", i32::from(expected));
     let paused = || visitor.get("/peers").text.contains("Paused");
     if expected {
         common::until("the peer is paused", paused);
@@ -176,7 +198,7 @@ fn assert_changed(server: &Server, expected: bool) {
 #[test]
 fn no_change_is_made_without_the_rights_the_origin_and_the_form_of_an_open_session() {
     let folder = Folder::new();
-    let server = Server::start(&folder, &format!("{READER}{PEER}"));
+    let server = Server::start(&folder, &format!("{ACCOUNTS}{READER}{PEER}"));
     let mut visitor = Visitor::signed_in(&server, &server.token());
     let mut reader = Visitor::signed_in(&server, "a-token-for-the-help-desk");
     let mut left = Visitor::signed_in(&server, &server.token());
@@ -356,6 +378,91 @@ fn a_disabled_account_is_refused() {
 }
 
 #[test]
+fn an_account_gets_a_new_password_a_new_group_and_a_new_standing() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, ACCOUNTS);
+    let mut visitor = Visitor::signed_in(&server, &server.token());
+    let page = visitor.get("/reporters?protocol=pyzor&name=alice").text;
+    for text in ["Set password", "Set standing", "Set group", "Precision over time", "Nothing in this period"] {
+        assert!(page.contains(text), "{text}: {page}");
+    }
+    assert!(visitor.get("/reporters").text.contains("href=\"/reporters?protocol=pyzor&amp;name=alice\""));
+    let mut change = |field: (&str, &str)| {
+        visitor.change("/reporters", &[("action", "change"), ("protocol", "pyzor"), ("name", "alice"), field])
+    };
+    assert_eq!(change(("secret", NEW_KEY)).header("location"), "/reporters?protocol=pyzor&name=alice");
+    PyzorHome::of(&server, "alice", KEY).run(&["ping"], b"", 1);
+    PyzorHome::of(&server, "alice", NEW_KEY).run(&["ping"], b"", 0);
+    let shared = account(&server, "bob")["group"].clone();
+    assert_eq!(account(&server, "alice")["group"], shared);
+    assert_eq!(change(("group", "example.net")).status, 303);
+    assert_ne!(account(&server, "alice")["group"], shared);
+    assert_eq!(change(("group", "example.org")).status, 303);
+    assert_eq!(account(&server, "alice")["group"], shared);
+    assert_eq!(change(("standing", "trap")).status, 303);
+    assert_eq!(account(&server, "alice")["standing"], "trap");
+    for wrong in [("secret", "short"), ("secret", ""), ("group", " "), ("standing", "king")] {
+        assert_eq!(change(wrong).status, 400, "{wrong:?}");
+    }
+    PyzorHome::of(&server, "alice", NEW_KEY).run(&["ping"], b"", 0);
+    let nobody = [("action", "change"), ("protocol", "pyzor"), ("name", "carol"), ("secret", NEW_KEY)];
+    assert_eq!(visitor.change("/reporters", &nobody).status, 404, "a change adds no account");
+}
+
+#[test]
+fn the_precision_of_a_reporter_is_shown_by_the_day_and_outlives_sigkill() {
+    let folder = Folder::new();
+    let clock = FakeClock::new(&folder);
+    let mut server = Server::start_by(&clock, &folder);
+    let mut visitor = Visitor::signed_in(&server, &server.token());
+    let alice = [("action", "save"), ("protocol", "pyzor"), ("name", "alice"), ("secret", KEY)];
+    assert_eq!(visitor.change("/reporters", &alice).status, 303);
+    let spam = fs::read(testdata(SPAM)).unwrap();
+    PyzorHome::of(&server, "alice", KEY).run(&["report"], &spam, 0);
+    PyzorHome::new(&server).run(&["report"], &spam, 0);
+    let days = |server: &Server| {
+        let history = api(server, "/v1/accounts/history?protocol=pyzor&name=alice");
+        history["days"].as_array().unwrap().clone()
+    };
+    assert_eq!(days(&server).len(), 0, "no claim is settled");
+    // Three days later, ten minutes before midnight.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
+    let evening = 4 * DAY - now % DAY - 600;
+    later(&server, &clock, evening);
+    common::until("the claim is settled", || account(&server, "alice")["trust"]["confirmed"] == 1);
+    // Records are read when a minute has ended.
+    for (later, count) in [(120, 1), (900, 2)] {
+        clock.set(evening + later);
+        common::until("the day is recorded", || {
+            days(&server).len() == count && days(&server)[count - 1]["confirmed"] == 1
+        });
+    }
+    let before = days(&server);
+    assert_eq!(before[1]["start"].as_u64().unwrap() - before[0]["start"].as_u64().unwrap(), DAY as u64);
+    assert_eq!(before[1]["precision"].as_f64().unwrap() > 0.0, before[1]["weight"].as_f64().unwrap() > 0.0);
+    common::until("both days are on disk", || {
+        let file = fs::read(server.data().join("precision.bruit")).unwrap_or_default();
+        file.chunks_exact(32).skip(1).filter(|cell| cell.iter().any(|byte| *byte != 0)).count() == 2
+    });
+    server.kill();
+    let server = server.restart();
+    assert_eq!(days(&server), before);
+    let visitor = Visitor::signed_in(&server, &server.token());
+    let list = visitor.get("/reporters").text;
+    assert!(list.contains("aria-label=\"Precision in the last month: from "), "{list}");
+    for range in ["month", "years"] {
+        let page = visitor.get(&format!("/reporters?protocol=pyzor&name=alice&range={range}")).text;
+        assert!(page.contains("role=\"img\" aria-label=\"Precision, last "), "{page}");
+        assert!(page.contains("<caption>2 days."), "{page}");
+    }
+    let missing = "/v1/accounts/history?protocol=pyzor&name=nobody";
+    let mut program = Visitor::new(&server);
+    assert_eq!(program.get(missing).status, 403, "an address in an own network is no administrator");
+    program.fields.push(("authorization", format!("Bearer {}", server.token())));
+    assert_eq!(program.get(missing).status, 404);
+}
+
+#[test]
 fn the_dashboard_can_be_turned_off_or_moved() {
     let folder = Folder::new();
     let off = Server::start(&folder, "[dashboard]\nenabled = false\n");
@@ -510,6 +617,18 @@ fn the_program_prints_links_for_administrators() {
     let token = off.path("token");
     let line = refused(&["dashboard", "link", "--server", &server.url(), "--token-file", token.to_str().unwrap()]);
     assert!(line.contains("turned off"), "{line}");
+}
+
+/// Returns the entry of a Pyzor account.
+fn account(server: &Server, name: &str) -> serde_json::Value {
+    api(server, &format!("/v1/accounts?protocol=pyzor&name={name}"))["accounts"][0].clone()
+}
+
+/// Sets the server's clock ahead, and has the server accept it.
+fn later(server: &Server, clock: &FakeClock, ahead_seconds: i64) {
+    clock.set(ahead_seconds);
+    let client = bruit_client::Client::new(&server.url(), Some(&server.token()), Duration::from_secs(60)).unwrap();
+    client.accept_clock().unwrap();
 }
 
 /// Returns the history of the last day.

@@ -29,8 +29,8 @@ mod stats;
 mod subject;
 
 pub use administration::{
-    AccountEntry, AccountName, AccountPage, AccountPatch, AccountTrust, ClockAccepted, Done, NewAccount, SignInLink,
-    Whitelist, WhitelistEntry,
+    AccountDay, AccountEntry, AccountHistory, AccountName, AccountPage, AccountPatch, AccountTrust, ClockAccepted,
+    Done, NewAccount, SignInLink, Whitelist, WhitelistEntry,
 };
 pub use answers::{Checked, CheckedSignature, Claimed, Counted, LearnAnswer, Problem, Verdict};
 pub use explanation::{Evidence, Explained, ExplainedSignature, GenerationClaims, GenerationRecipients};

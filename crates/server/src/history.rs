@@ -7,12 +7,16 @@
 //! |---|---|
 //! | `series` | the slots, as pure data |
 //! | `file` | the file that contains the slots |
-//! | `recorder` | the thread that reads the counters every second |
+//! | `precision`, `precision_file` | the precision of reporters by the day, and the file that contains it |
+//! | `recorder` | the thread that reads the counters every second, and the reporters' records every minute |
 
 mod file;
+mod precision;
+mod precision_file;
 mod recorder;
 mod series;
 
+pub(crate) use precision::{DAY_SECONDS, Sample, day_of};
 pub(crate) use recorder::{Recorder, Recording};
 #[cfg(test)]
 pub(crate) use series::{Gauges, counter};

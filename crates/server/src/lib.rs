@@ -28,7 +28,7 @@
 //! | `server`, `signals`, `descriptor_limit` | start, reload and stop |
 //! | `fuzzy_keys` | the keys of rspamd's protocol |
 //! | `fatal` | ends the process after a fatal error |
-//! | `history`, `resources` | counters over time; memory and disk space |
+//! | `history`, `resources` | counters and the precision of reporters over time; memory and disk space |
 //! | `metrics`, `log`, `audit` | counters, log lines of requests, and the audit trail |
 #![deny(clippy::unwrap_used, clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::indexing_slicing))]

@@ -35,6 +35,12 @@ pub const HISTORY_FILE: &str = "history.bruit";
 /// Name under which a server keeps a [`HISTORY_FILE`] that it could not read.
 pub const DAMAGED_HISTORY_FILE: &str = "history.bruit.damaged";
 
+/// Name of the file with the precision of reporters over time.
+pub const PRECISION_FILE: &str = "precision.bruit";
+
+/// Name under which a server keeps a [`PRECISION_FILE`] that it could not read.
+pub const DAMAGED_PRECISION_FILE: &str = "precision.bruit.damaged";
+
 /// Name of a local replica's file, at the default path of `bruit replica`.
 const REPLICA_FILE: &str = "replica";
 
@@ -42,12 +48,14 @@ const REPLICA_FILE: &str = "replica";
 const LOST_AND_FOUND: &str = "lost+found";
 
 /// Names of files that may be in the directory, next to the store's files or before the store is founded.
-const NAMES_BESIDE: [&str; 8] = [
+const NAMES_BESIDE: [&str; 10] = [
     NODE_KEY_FILE,
     FUZZY_KEY_FILE,
     ADMIN_TOKEN_FILE,
     HISTORY_FILE,
     DAMAGED_HISTORY_FILE,
+    PRECISION_FILE,
+    DAMAGED_PRECISION_FILE,
     SHELF_FOLDER,
     REPLICA_FILE,
     LOST_AND_FOUND,
@@ -110,14 +118,15 @@ impl Listing {
     }
 }
 
-/// Returns true if the program keeps a file of this name next to a store's files. This includes unfinished key files.
+/// Returns true if the program keeps a file of this name next to a store's files. This includes files that a crash
+/// left unfinished.
 fn is_beside(name: &str) -> bool {
-    let is_unfinished_key = || {
-        let keys = [NODE_KEY_FILE, FUZZY_KEY_FILE, ADMIN_TOKEN_FILE];
+    let is_unfinished = || {
+        let replaced = [NODE_KEY_FILE, FUZZY_KEY_FILE, ADMIN_TOKEN_FILE];
         name.ends_with(".new")
-            && keys.iter().any(|key| name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
+            && replaced.iter().any(|file| name.strip_prefix(file).is_some_and(|rest| rest.starts_with('.')))
     };
-    NAMES_BESIDE.contains(&name) || is_unfinished_key()
+    NAMES_BESIDE.contains(&name) || is_unfinished()
 }
 
 /// Returns true if the file may have wider permissions than the store's files. An example is a replica, which mail
@@ -229,6 +238,8 @@ mod tests {
             "fuzzy.key.new".into(),
             "history.bruit".into(),
             "history.bruit.damaged".into(),
+            "precision.bruit".into(),
+            "precision.bruit.damaged".into(),
             "shelf".into(),
             "replica".into(),
             "lost+found".into(),

@@ -56,6 +56,35 @@ pub struct AccountTrust {
     pub unconfirmed: u32,
 }
 
+/// Track record of an account by the day.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AccountHistory {
+    /// Protocol of the account.
+    pub protocol: String,
+    /// Name within the protocol.
+    pub name: String,
+    /// Days of the last two years, oldest first. Days before the first settled claim, and days on which the server did
+    /// not run, are missing.
+    pub days: Vec<AccountDay>,
+}
+
+/// Track record of an account at the end of a day, or at present.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AccountDay {
+    /// Start of the day in UTC.
+    pub start: u64,
+    /// Lower bound for the fraction of right claims among the account's claims.
+    pub precision: f64,
+    /// Weight of the account's claims.
+    pub weight: f64,
+    /// Number of confirmed claims since the account was registered.
+    pub confirmed: u32,
+    /// Number of refuted claims since the account was registered.
+    pub refuted: u32,
+    /// Number of claims neither confirmed nor refuted since the account was registered.
+    pub unconfirmed: u32,
+}
+
 /// An account to register.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,5 +1,5 @@
-//! The thread that reads the counters every second, adds them to the history, and writes the file every minute. It also
-//! computes the figures that open dashboards show.
+//! The thread that reads the counters every second, adds them to the history, and writes the files every minute. It also
+//! reads the records of reporters, and computes the figures that open dashboards show.
 
 use std::io;
 use std::path::Path;
@@ -9,8 +9,13 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bruit_engine::Engine;
+use bruit_engine::accounts::{Account, Registration};
+use bruit_engine::trust::{ReporterView, Standing};
+use bruit_store::{HISTORY_FILE, PRECISION_FILE};
 
 use super::file::{HistoryFile, changes};
+use super::precision::{self, PrecisionHistory, Rank, day_of};
+use super::precision_file::{PrecisionFile, PrecisionWrites};
 use super::series::{COUNTERS, Gauges, History, Sample, counter};
 use crate::fatal::Vital;
 use crate::health::State;
@@ -28,14 +33,25 @@ const GAUGES_EVERY: u32 = 60;
 /// Number of readings after which the file is written even if no minute has ended.
 const WRITE_EVERY: u32 = 60;
 
+/// Number of accounts that are read at once, so that the engine is not locked for long.
+const ACCOUNTS_AT_ONCE: usize = 1_000;
+
 /// The history of a running server.
 #[derive(Debug, Default)]
-pub(crate) struct Recording(Mutex<History>);
+pub(crate) struct Recording {
+    counters: Mutex<History>,
+    precision: Mutex<PrecisionHistory>,
+}
 
 impl Recording {
-    /// Locks the history. Ignores poisoning, because no panic can leave a slot unusable.
+    /// Locks the history of the counters. Ignores poisoning, because no panic can leave a slot unusable.
     pub(crate) fn lock(&self) -> MutexGuard<'_, History> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the history of the reporters' precision. Ignores poisoning, because no panic can leave a sample unusable.
+    pub(crate) fn precision(&self) -> MutexGuard<'_, PrecisionHistory> {
+        self.precision.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -46,29 +62,32 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Reads the file in `directory` and starts the thread. If the file cannot be used, the history is kept in memory
+    /// Reads the files in `directory` and starts the thread. If a file cannot be used, its history is kept in memory
     /// only, and health reports it.
     pub(crate) fn start(service: Arc<Service>, directory: &Path) -> io::Result<Self> {
-        let file = match HistoryFile::open(directory) {
-            Ok((file, history)) => {
-                *service.history.lock() = history;
-                Some(file)
-            }
-            Err(error) => {
-                report(&service, Some(&error));
-                None
-            }
-        };
+        let file = HistoryFile::open(directory).inspect_err(|error| report(&service, HISTORY_FILE, Some(error)));
+        let file = file.ok().map(|(file, history)| {
+            *service.history.lock() = history;
+            file
+        });
+        let precision = PrecisionFile::open(directory);
+        let precision = precision.inspect_err(|error| report(&service, PRECISION_FILE, Some(error)));
+        let precision = precision.ok().map(|(file, history)| {
+            *service.history.precision() = history;
+            file
+        });
         let (stop, stopped) = mpsc::channel();
         let run = move || {
             let _vital = Vital::new(&service, "the recorder of the history");
-            let mut run = Run { last: read(&service.metrics), gauges: Gauges::default(), readings: 0, file };
+            let last = read(&service.metrics);
+            let mut run = Run { last, gauges: Gauges::default(), readings: 0, file, next_account: Some(0), precision };
             while stopped.recv_timeout(SECOND) == Err(RecvTimeoutError::Timeout) {
                 run.record(&service);
                 publish_live(&service);
             }
             run.record(&service);
             run.write(&service);
+            run.write_precision(&service);
         };
         Ok(Self { stop, thread: thread::Builder::new().name("bruit-recorder".into()).spawn(run)? })
     }
@@ -88,6 +107,9 @@ struct Run {
     gauges: Gauges,
     readings: u32,
     file: Option<HistoryFile>,
+    /// The number of the account that is read next; `None` until the next minute once all were read.
+    next_account: Option<usize>,
+    precision: Option<PrecisionFile>,
 }
 
 impl Run {
@@ -102,7 +124,32 @@ impl Run {
         // Also write while time stands still, for example after the clock was set back.
         if service.history.lock().add(service.now(), &sample) || self.readings.is_multiple_of(WRITE_EVERY) {
             self.write(service);
+            self.next_account.get_or_insert(0);
         }
+        self.read_accounts(service);
+    }
+
+    /// Adds the records of the next accounts to the history of precision. Writes the file once all were read.
+    fn read_accounts(&mut self, service: &Service) {
+        let Some(first) = self.next_account else { return };
+        let (records, is_last) = records(service, first);
+        let mut history = service.history.precision();
+        records.into_iter().for_each(|(id, rank, sample)| history.add(id, rank, sample));
+        drop(history);
+        self.next_account = (!is_last).then_some(first + ACCOUNTS_AT_ONCE);
+        if is_last {
+            self.write_precision(service);
+        }
+    }
+
+    fn write_precision(&self, service: &Service) {
+        let Some(file) = &self.precision else { return };
+        let writes = PrecisionWrites::of(&mut service.history.precision());
+        let result = file.write(&writes);
+        if result.is_err() {
+            writes.undo(&mut service.history.precision());
+        }
+        report(service, PRECISION_FILE, result.as_ref().err());
     }
 
     fn write(&self, service: &Service) {
@@ -112,16 +159,44 @@ impl Run {
         if result.is_err() {
             service.history.lock().change_all();
         }
-        report(service, result.as_ref().err());
+        report(service, HISTORY_FILE, result.as_ref().err());
     }
 }
 
-/// Begins or ends the condition in health.
-fn report(service: &Service, error: Option<&io::Error>) {
+/// Returns the records of accounts from number `first` on, and true if there are no more accounts after them.
+fn records(service: &Service, first: usize) -> (Vec<(u64, Rank, precision::Sample)>, bool) {
+    let now = service.now();
+    service.store.check(|engine| {
+        let accounts = engine.accounts().iter().skip(first).take(ACCOUNTS_AT_ONCE);
+        let of = |(name, account): (&[u8], &Account)| {
+            let id = account.reporter_id(name, &service.key);
+            let record = engine.trust().reporter(now, id)?;
+            Some((id, rank(account, &record), sample(day_of(now.0), &record)))
+        };
+        (accounts.filter_map(of).collect(), engine.accounts().len() <= first + ACCOUNTS_AT_ONCE)
+    })
+}
+
+fn rank(account: &Account, record: &ReporterView) -> Rank {
+    match (account.registration, account.standing) {
+        (Registration::Itself, Standing::Account | Standing::Stranger) if record.weight > 0.0 => Rank::Weighted,
+        (Registration::Itself, Standing::Account | Standing::Stranger) => Rank::Registered,
+        _ => Rank::Known,
+    }
+}
+
+fn sample(day: u32, record: &ReporterView) -> precision::Sample {
+    let &ReporterView { precision, weight, confirmed, refuted, unconfirmed, .. } = record;
+    let (precision, weight) = ((precision * 1e4).round() as u16, (weight * 1024.0).round() as u16);
+    precision::Sample { day, precision, weight, confirmed, refuted, unconfirmed }
+}
+
+/// Begins or ends the condition of a file in health.
+fn report(service: &Service, file: &str, error: Option<&io::Error>) {
     let text = error.map(|error| {
-        format!("failed to write history.bruit ({error}): the charts have a gap; check the disk and its free space")
+        format!("failed to write {file} ({error}): the charts have a gap; check the disk and its free space")
     });
-    service.health.set(State::HistoryFails, "", text, service.now());
+    service.health.set(State::HistoryFails, file, text, service.now());
 }
 
 /// All counters at one time.

@@ -3,12 +3,15 @@
 use bruit_engine::Engine;
 use bruit_engine::accounts::{Account, AccountChange, AccountUpdate, ChangeError, Protocol, Registration};
 use bruit_engine::trust::Standing;
-use bruit_protocols::http::{AccountEntry, AccountName, AccountPage, AccountPatch, AccountTrust, NewAccount};
+use bruit_protocols::http::{
+    AccountDay, AccountEntry, AccountHistory, AccountName, AccountPage, AccountPatch, AccountTrust, NewAccount,
+};
 
 use super::administration::{PAGE_MAX, next_offset};
 use super::fault::Fault;
 use crate::accounts;
 use crate::config::{AccountSecret, AccountSettings, PasswordSettings};
+use crate::history::{DAY_SECONDS, Sample, day_of};
 use crate::service::Service;
 
 /// Returns a page of accounts, starting at index `offset`.
@@ -29,6 +32,43 @@ pub(super) fn one(service: &Service, named: &AccountName) -> Result<AccountPage,
             engine.accounts().get(protocol, name).ok_or_else(|| Fault::of_refusal(ChangeError::Unknown.into()))?;
         Ok(AccountPage { accounts: vec![entry(service, engine, name, account)], total: 1, next_offset: None })
     })
+}
+
+/// Returns the track record of an account by the day.
+pub(super) fn history(service: &Service, named: AccountName) -> Result<AccountHistory, Fault> {
+    let (protocol, name) = (protocol(&named.protocol)?, named.name.as_bytes());
+    let id = service.store.check(|engine| {
+        let account = engine.accounts().get(protocol, name);
+        account.map(|account| account.reporter_id(name, &service.key))
+    });
+    let id = id.ok_or_else(|| Fault::of_refusal(ChangeError::Unknown.into()))?;
+    let AccountName { protocol, name } = named;
+    Ok(AccountHistory { protocol, name, days: days(service, id) })
+}
+
+/// Returns the track record of each of these accounts.
+pub(super) fn histories(service: &Service, accounts: &[AccountEntry]) -> Vec<Vec<AccountDay>> {
+    let ids: Vec<Option<u64>> = service.store.check(|engine| {
+        let id = |entry: &AccountEntry| {
+            let (protocol, name) = (protocol(&entry.protocol).ok()?, entry.name.as_bytes());
+            Some(engine.accounts().get(protocol, name)?.reporter_id(name, &service.key))
+        };
+        accounts.iter().map(id).collect()
+    });
+    ids.into_iter().map(|id| id.map_or_else(Vec::new, |id| days(service, id))).collect()
+}
+
+fn days(service: &Service, id: u64) -> Vec<AccountDay> {
+    let samples = service.history.precision().samples(id, day_of(service.now().0));
+    let day = |sample: &Sample| AccountDay {
+        start: u64::from(sample.day) * DAY_SECONDS,
+        precision: f64::from(sample.precision) / 1e4,
+        weight: f64::from(sample.weight) / 1024.0,
+        confirmed: sample.confirmed,
+        refuted: sample.refuted,
+        unconfirmed: sample.unconfirmed,
+    };
+    samples.iter().map(day).collect()
 }
 
 fn entry(service: &Service, engine: &Engine, name: &[u8], account: &Account) -> AccountEntry {

@@ -11,8 +11,8 @@ use bruit_engine::accounts::AccountChange;
 use bruit_engine::event::Event;
 use bruit_engine::whitelist::WhitelistChange;
 use bruit_protocols::http::{
-    AccountName, AccountPage, AccountPatch, ClockAccepted, Done, Explained, History, NewAccount, PeerName, SignInLink,
-    Sites, Stats, Whitelist, WhitelistEntry,
+    AccountHistory, AccountName, AccountPage, AccountPatch, ClockAccepted, Done, Explained, History, NewAccount,
+    PeerName, SignInLink, Sites, Stats, Whitelist, WhitelistEntry,
 };
 use bruit_protocols::prometheus;
 use serde::Deserialize;
@@ -38,6 +38,7 @@ pub(super) fn routes(http: Http) -> Router<Http> {
         .route("/v1/stats", get(get_stats))
         .route("/v1/history", get(get_history))
         .route("/v1/accounts", get(list_accounts).post(add_account).patch(update_account).delete(remove_account))
+        .route("/v1/accounts/history", get(get_account_history))
         .route("/v1/whitelist", get(list_whitelist).post(add_to_whitelist).delete(remove_from_whitelist))
         .route("/v1/sites", get(list_sites))
         .route("/v1/dashboard/link", post(create_link))
@@ -143,6 +144,18 @@ async fn list_accounts(State(http): State<Http>, caller: Caller, asked: Accounts
         _ => Err(Fault::malformed("give both protocol and name, or neither")),
     });
     Ok(Reply(Disposition::Other, page.await?))
+}
+
+type AccountNameResult = Result<Query<AccountName>, axum::extract::rejection::QueryRejection>;
+
+async fn get_account_history(
+    State(http): State<Http>,
+    caller: Caller,
+    named: AccountNameResult,
+) -> Answer<AccountHistory> {
+    caller.require(Right::Administer)?;
+    let Query(named) = named.map_err(Fault::malformed)?;
+    Ok(Reply(Disposition::Other, http.compute(move |service| accounts::history(service, named)).await?))
 }
 
 async fn add_account(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {

@@ -16,7 +16,7 @@
 //! | `page`, `failure` | the frame and headers of pages; errors as pages |
 //! | `format` | numbers, sizes, durations and times as text |
 //! | `sign_in` | signing in and out |
-//! | `chart`, `live` | charts of the history; updates while a page is open |
+//! | `chart`, `precision`, `live` | charts of the history and of the reporters' precision; updates while a page is open |
 //! | `overview`, `explain`, `evidence`, `books`, `reporters`, `whitelist`, `peers`, `sites`, `settings` | the views |
 
 mod books;
@@ -30,6 +30,7 @@ mod live;
 mod overview;
 mod page;
 mod peers;
+mod precision;
 mod reporters;
 mod sessions;
 mod settings;

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use bruit_protocols::http::{
-    AccountEntry, AccountName, AccountPage, AccountPatch, AccountTrust, Checked, CheckedSignature, Claimed,
-    ClockAccepted, Condition, Counted, Done, Evidence, Explained, ExplainedSignature, Generation, GenerationClaims,
-    GenerationRecipients, History, HistorySlot, LearnAnswer, NamedSignature, NewAccount, Outline, PeerName, PeerStatus,
-    Peers, Problem, Ready, Recovery, RefusedSegments, RequestCount, Ring, SignInLink, Site, Sites, Stats, Store,
-    Subject, Table, Text, TrustPolicy, Whitelist, WhitelistEntry,
+    AccountDay, AccountEntry, AccountHistory, AccountName, AccountPage, AccountPatch, AccountTrust, Checked,
+    CheckedSignature, Claimed, ClockAccepted, Condition, Counted, Done, Evidence, Explained, ExplainedSignature,
+    Generation, GenerationClaims, GenerationRecipients, History, HistorySlot, LearnAnswer, NamedSignature, NewAccount,
+    Outline, PeerName, PeerStatus, Peers, Problem, Ready, Recovery, RefusedSegments, RequestCount, Ring, SignInLink,
+    Site, Sites, Stats, Store, Subject, Table, Text, TrustPolicy, Whitelist, WhitelistEntry,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -55,11 +55,11 @@ fn every_field_of_every_type_is_described_and_its_example_is_read() {
         }};
     }
     let names = described!(
-        Subject NamedSignature Outline Text Checked CheckedSignature Claimed Counted LearnAnswer Explained ExplainedSignature
-        GenerationClaims GenerationRecipients Evidence Stats Ring Generation Table Store Recovery RequestCount
-        AccountPage AccountEntry AccountTrust NewAccount AccountPatch AccountName TrustPolicy Whitelist Done Problem
-        Peers PeerName PeerStatus RefusedSegments Condition Ready ClockAccepted History HistorySlot
-        Sites Site SignInLink
+        Subject NamedSignature Outline Text Checked CheckedSignature Claimed Counted LearnAnswer Explained
+        ExplainedSignature GenerationClaims GenerationRecipients Evidence Stats Ring Generation
+        Table Store Recovery RequestCount AccountPage AccountEntry AccountTrust AccountHistory AccountDay NewAccount
+        AccountPatch AccountName TrustPolicy Whitelist Done Problem Peers PeerName PeerStatus RefusedSegments
+        Condition Ready ClockAccepted History HistorySlot Sites Site SignInLink
     );
     let entry = &document["components"]["schemas"]["WhitelistEntry"];
     assert!(serde_json::from_value::<WhitelistEntry>(entry["example"].clone()).is_ok());

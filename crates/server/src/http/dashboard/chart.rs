@@ -7,12 +7,12 @@ use super::format::{grouped, time};
 use crate::history::{Slot, Span};
 
 /// Height of a drawing, and its margins, in pixels. The width is that of the page; places on it are percentages.
-const HEIGHT: u64 = 210;
-const TOP: u64 = 12;
-const BOTTOM: u64 = 28;
+pub(super) const HEIGHT: u64 = 210;
+pub(super) const TOP: u64 = 12;
+pub(super) const BOTTOM: u64 = 28;
 
 /// Width of the labels of the vertical axis in pixels.
-const AXIS: u64 = 60;
+pub(super) const AXIS: u64 = 60;
 
 /// Width of a column, and of its bar, in units of the bars' own coordinates.
 const COLUMN: usize = 10;
@@ -69,6 +69,11 @@ impl Range {
             Self::Month => Span::Month,
             Self::Years => Span::Years,
         }
+    }
+
+    /// Returns the length of the range in seconds.
+    pub(super) const fn seconds(self) -> u64 {
+        self.columns() * self.column().0
     }
 
     /// Returns the length of a column in seconds, with its name.
@@ -155,6 +160,11 @@ impl Figures {
     fn time(&self, column: usize) -> u64 {
         self.start + column as u64 * self.seconds
     }
+
+    /// Returns the end of the last column.
+    fn end(&self) -> u64 {
+        self.time(self.columns.len())
+    }
 }
 
 /// A chart with its figures, added up. It borrows nothing from the history, so that rendering needs no lock.
@@ -230,7 +240,7 @@ fn drawing(label: &str, figures: &Figures, range: Range, series: &[Series]) -> M
                         path class=(one.class) d=(PreEscaped(bars(figures, at, top))) {}
                     }
                 }
-                @for Tick { at, place, is_minor } in ticks(figures, range) {
+                @for Tick { at, place, is_minor } in ticks(figures.start, figures.end(), range) {
                     @let x = format!("{:.2}%", place * 100.0);
                     line .grid x1=(x) x2=(x) y1=(bottom) y2=(bottom + 5) {}
                     text .minor[is_minor] x=(x) y=(HEIGHT - 8) text-anchor="middle" data-time=(at) data-range=(range.name()) {
@@ -250,18 +260,17 @@ fn axis_label(top: u64, step: u64) -> String {
 }
 
 /// A label of the horizontal axis.
-struct Tick {
-    at: u64,
+pub(super) struct Tick {
+    pub(super) at: u64,
     /// The place, as a part of the width.
-    place: f64,
+    pub(super) place: f64,
     /// True if there is no room for it on a phone.
-    is_minor: bool,
+    pub(super) is_minor: bool,
 }
 
 /// Returns the round times of a range.
-fn ticks(figures: &Figures, range: Range) -> Vec<Tick> {
+pub(super) fn ticks(start: u64, end: u64, range: Range) -> Vec<Tick> {
     let step = range.label_seconds();
-    let (start, end) = (figures.start, figures.time(figures.columns.len()));
     let times = (start.div_ceil(step)..=end / step).map(|number| number * step);
     let place = |at: u64| (at - start) as f64 / (end - start).max(1) as f64;
     let labelled = times.filter(|at| range.is_labelled(*at) && LABELLED.contains(&place(*at)));
@@ -293,7 +302,7 @@ impl Date {
 }
 
 /// Returns the label of a time on the horizontal axis, in UTC. The script shows it in the zone of the viewer.
-fn tick(at: u64, range: Range) -> String {
+pub(super) fn tick(at: u64, range: Range) -> String {
     let date = Date::of(at);
     match range {
         Range::Hour | Range::Day => Time(at).to_string().chars().skip(11).take(5).collect(),
@@ -412,7 +421,7 @@ mod tests {
             (Range::Years, NOW + 123, "May 2025", 5),
         ] {
             let figures = Figures::of(&[], range, &SERIES, Time(now));
-            let ticks = ticks(&figures, range);
+            let ticks = ticks(figures.start, figures.end(), range);
             assert_eq!((tick(ticks[0].at, range).as_str(), ticks.len()), (first, labels), "{range:?}");
             // 900 pixels on a desktop, and 280 on a phone, where half of the labels are hidden.
             let gaps = |width: f64, shown: Vec<&Tick>| {

@@ -1,10 +1,11 @@
-//! Reporters: the accounts, how reliable their reports were, and changes to them.
+//! Reporters: the accounts, how reliable their reports were over time, and changes to them.
 
 use axum::extract::{Query, Request, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use bruit_engine::accounts::AccountChange;
 use bruit_engine::event::Event;
-use bruit_protocols::http::{AccountEntry, AccountName, AccountPage, AccountPatch, NewAccount};
+use bruit_engine::time::Time;
+use bruit_protocols::http::{AccountDay, AccountEntry, AccountName, AccountPage, AccountPatch, NewAccount};
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -13,10 +14,12 @@ use super::super::body::{SMALL_BYTES_MAX, collect};
 use super::super::caller::Right;
 use super::super::fault::Fault;
 use super::super::{accounts, claims};
+use super::chart::Range;
 use super::failure::{Failure, capitalised};
 use super::form::Form;
 use super::format::{counted, grouped, percent, time};
 use super::page::{self, View};
+use super::precision;
 use super::sign_in::media;
 use super::viewer::Viewer;
 use crate::audit::audit;
@@ -34,6 +37,16 @@ pub(super) struct ReportersQuery {
     offset: u64,
     name: Option<String>,
     protocol: Option<String>,
+    #[serde(default)]
+    range: String,
+}
+
+/// A page of accounts with their track records.
+struct Accounts {
+    page: AccountPage,
+    /// The track record of each account of the page by the day.
+    histories: Vec<Vec<AccountDay>>,
+    now: Time,
 }
 
 /// Shows a page of accounts, or one account.
@@ -44,33 +57,61 @@ pub(super) async fn show(
 ) -> Result<Markup, Failure> {
     viewer.caller.require(Right::Administer)?;
     let wanted = query.protocol.zip(query.name).filter(|(_, name)| !name.trim().is_empty());
-    let sought = wanted.as_ref().map_or_else(String::new, |(_, name)| name.clone());
+    let sought = wanted.clone().unwrap_or_default();
     let offset = query.offset;
-    let page = http.compute(move |service| match wanted {
-        Some((protocol, name)) => {
-            Ok(accounts::one(service, &AccountName { protocol, name: name.trim().to_owned() }).ok())
-        }
-        None => Ok(Some(accounts::page(service, offset))),
+    let is_one = wanted.is_some();
+    let found = http.compute(move |service| {
+        let page = match wanted {
+            Some((protocol, name)) => {
+                accounts::one(service, &AccountName { protocol, name: name.trim().to_owned() }).ok()
+            }
+            None => Some(accounts::page(service, offset)),
+        };
+        Ok(page.map(|page| {
+            let histories = accounts::histories(service, &page.accounts);
+            Accounts { page, histories, now: service.now() }
+        }))
     });
-    let page = page.await?;
+    let found = found.await?;
+    let single = found.as_ref().filter(|_| is_one).and_then(|found| found.page.accounts.first().zip(Some(found)));
     let content = html! {
         (search(&sought))
-        @match &page {
+        @match &found {
             None => { p .alert role="alert" { "There is no account with this name. " a href=(View::Reporters.path()) { "Show all accounts" } } }
-            Some(page) => { (list(&viewer, page)) }
+            Some(found) => { (list(&viewer, found)) }
         }
-        @if viewer.can_administer { (addition(&viewer)) }
+        @if let Some((account, found)) = single {
+            (history(account, found, precision::range(&query.range)))
+            @if viewer.can_administer { (correction(&viewer, account)) }
+            p { a href=(View::Reporters.path()) { "Show all accounts" } }
+        } @else if viewer.can_administer { (addition(&viewer)) }
     };
     Ok(page::view(&viewer, View::Reporters, &content))
 }
 
-fn search(sought: &str) -> Markup {
+/// Returns the address of the page with one account.
+fn address(protocol: &str, name: &str) -> Result<String, Fault> {
+    let query = serde_urlencoded::to_string([("protocol", protocol), ("name", name)]).map_err(|_| Fault::broken())?;
+    Ok(format!("{}?{query}", View::Reporters.path()))
+}
+
+/// Shows the precision of an account over time.
+fn history(account: &AccountEntry, found: &Accounts, range: Range) -> Markup {
+    let days = found.histories.first().map_or(&[][..], |days| days);
+    let path = |range: Range| {
+        address(&account.protocol, &account.name)
+            .map_or_else(|_| View::Reporters.path().to_owned(), |address| format!("{address}&range={}", range.name()))
+    };
+    precision::chart(days, range, found.now, path)
+}
+
+fn search((protocol, name): &(String, String)) -> Markup {
     html! {
         section .card {
             form method="get" action=(View::Reporters.path()) {
                 div .row {
-                    div { label for="protocol" { "Protocol" } (choice("protocol", &["pyzor", "razor", "dcc", "fuzzy"])) }
-                    div { label for="name" { "Name of an account" } input #name name="name" value=(sought) autocomplete="off"; }
+                    div { label for="protocol" { "Protocol" } (choice("protocol", &["pyzor", "razor", "dcc", "fuzzy"], protocol)) }
+                    div { label for="name" { "Name of an account" } input #name name="name" value=(name) autocomplete="off"; }
                     button type="submit" { "Find" }
                 }
             }
@@ -78,11 +119,16 @@ fn search(sought: &str) -> Markup {
     }
 }
 
-fn choice(name: &str, values: &[&str]) -> Markup {
-    html! { select id=(name) name=(name) { @for value in values { option value=(value) { (value) } } } }
+fn choice(name: &str, values: &[&str], chosen: &str) -> Markup {
+    html! {
+        select id=(name) name=(name) {
+            @for value in values { option value=(value) selected[*value == chosen] { (value) } }
+        }
+    }
 }
 
-fn list(viewer: &Viewer, page: &AccountPage) -> Markup {
+fn list(viewer: &Viewer, found: &Accounts) -> Markup {
+    let Accounts { page, histories, now } = found;
     html! {
         section .card {
             h2 { (counted(page.total, "account")) }
@@ -94,16 +140,21 @@ fn list(viewer: &Viewer, page: &AccountPage) -> Markup {
                         caption {
                             "Precision is a lower bound for the share of an account's claims that turned out to be right. \
                             It determines the weight of its next claims. Claims are settled some days after the first \
-                            claim about a signature."
+                            claim about a signature. Choose an account to see its precision over time, or to change its \
+                            password, standing or group."
                         }
                         thead {
                             tr {
                                 @for head in ["Account", "Standing"] { th scope="col" { (head) } }
-                                @for head in ["Precision", "Weight", "Right", "Wrong", "Open"] { th .number scope="col" { (head) } }
+                                th .number scope="col" { "Precision" }
+                                th scope="col" { "Last month" }
+                                @for head in ["Weight", "Right", "Wrong", "Open"] { th .number scope="col" { (head) } }
                                 @for head in ["Last claim", "State"] { th scope="col" { (head) } }
                             }
                         }
-                        tbody { @for account in &page.accounts { (row(viewer, account)) } }
+                        tbody {
+                            @for (account, days) in page.accounts.iter().zip(histories) { (row(viewer, account, days, *now)) }
+                        }
                     }
                 }
                 @if let Some(next) = page.next_offset {
@@ -114,18 +165,22 @@ fn list(viewer: &Viewer, page: &AccountPage) -> Markup {
     }
 }
 
-fn row(viewer: &Viewer, account: &AccountEntry) -> Markup {
+fn row(viewer: &Viewer, account: &AccountEntry, days: &[AccountDay], now: Time) -> Markup {
     let trust = account.trust.clone().unwrap_or_default();
     let is_known = account.trust.is_some();
     let of = |text: String| if is_known { text } else { "–".to_owned() };
     html! {
         tr {
             th scope="row" {
-                span .break { (account.name) }
+                @match address(&account.protocol, &account.name) {
+                    Ok(address) => { a .break href=(address) { (account.name) } },
+                    Err(_) => { span .break { (account.name) } },
+                }
                 div .soft { (account.protocol) ", added " (time(account.created)) @if account.registered_by == "itself" { " by itself" } }
             }
             td { (account.standing) div .soft { "group " code { (account.group) } } }
             td .number { (of(percent(trust.precision))) }
+            td { (precision::small(days, now)) }
             td .number { (of(format!("{:.2}", trust.weight))) }
             td .number { (of(grouped(trust.confirmed.into()))) }
             td .number { (of(grouped(trust.refuted.into()))) }
@@ -167,6 +222,54 @@ fn named(account: &AccountEntry) -> Markup {
     html! {
         input type="hidden" name="protocol" value=(account.protocol);
         input type="hidden" name="name" value=(account.name);
+    }
+}
+
+/// Shows the forms that change one account.
+fn correction(viewer: &Viewer, account: &AccountEntry) -> Markup {
+    let form = |content: Markup| {
+        html! {
+            form method="post" action=(View::Reporters.path()) autocomplete="off" {
+                (page::form_token(viewer))
+                (named(account))
+                input type="hidden" name="action" value="change";
+                div .row { (content) }
+            }
+        }
+    };
+    html! {
+        section .card {
+            h2 { "Change this account" }
+            p .hint { "A change takes effect at once. The account keeps its track record." }
+            @if PROTOCOLS.contains(&&*account.protocol) {
+                (form(html! {
+                    div { label for="secret" { "New password or key" } input #secret type="password" name="secret" required autocomplete="new-password"; }
+                    button type="submit" { "Set password" }
+                }))
+            } @else {
+                p .hint { "The key pair of this account is in the configuration file." }
+            }
+            (form(html! {
+                div {
+                    label for="standing" { "Standing" }
+                    select #standing name="standing" {
+                        @for value in STANDINGS { option value=(value) selected[value == account.standing] { (value) } }
+                    }
+                }
+                button type="submit" { "Set standing" }
+            }))
+            (form(html! {
+                div {
+                    label for="group" { "Name of the group (counts as one voice)" }
+                    input #group name="group" required autocomplete="off" aria-describedby="group-hint";
+                }
+                button type="submit" { "Set group" }
+            }))
+            p .hint #group-hint {
+                "The server stores only a hash of the name: " code { (account.group) } ". Accounts with the same hash are in \
+                one group."
+            }
+        }
     }
 }
 
@@ -221,8 +324,7 @@ pub(super) async fn change(State(http): State<Http>, viewer: Viewer, request: Re
     if action == "account.remove" {
         return Ok(Redirect::to(View::Reporters.path()).into_response());
     }
-    let query = serde_urlencoded::to_string([("protocol", protocol), ("name", name)]).map_err(|_| Fault::broken())?;
-    Ok(Redirect::to(&format!("{}?{query}", View::Reporters.path())).into_response())
+    Ok(Redirect::to(&address(&protocol, &name)?).into_response())
 }
 
 /// Returns the change that a form asks for, with its name for the audit trail.
@@ -239,7 +341,7 @@ fn account_change(service: &Service, form: &Form) -> Result<(&'static str, Accou
             let change = patch(AccountPatch { protocol, name, enabled, ..AccountPatch::default() })?;
             Ok((if action == "enable" { "account.enable" } else { "account.disable" }, change))
         }
-        "save" if accounts::one(service, &named).is_ok() => {
+        action @ ("save" | "change") if action == "change" || accounts::one(service, &named).is_ok() => {
             let (secret, standing, group) = (given("secret"), given("standing"), given("group"));
             let change = patch(AccountPatch { protocol, name, secret, standing, group, enabled: None })?;
             Ok(("account.change", change))
