@@ -463,6 +463,28 @@ fn the_precision_of_a_reporter_is_shown_by_the_day_and_outlives_sigkill() {
 }
 
 #[test]
+fn an_explanation_names_the_reporters_to_administrators_only() {
+    let folder = Folder::new();
+    let server = Server::start(&folder, &format!("{ACCOUNTS}{READER}"));
+    let spam = fs::read(testdata(SPAM)).unwrap();
+    PyzorHome::of(&server, "alice", KEY).run(&["report"], &spam, 0);
+    PyzorHome::new(&server).run(&["report"], &spam, 0);
+    let message = String::from_utf8_lossy(&spam).into_owned();
+    let explained = |token: &str| Visitor::signed_in(&server, token).change("/explain", &[("message", &message)]).text;
+    let page = explained(&server.token());
+    for text in [
+        " by:",
+        "<a class=\"break\" href=\"/reporters?protocol=pyzor&amp;name=alice\">alice</a> (pyzor account): report, weight ",
+        "a program in an own network, without an account: report, weight ",
+    ] {
+        assert!(page.contains(text), "{text}: {page}");
+    }
+    let shown = explained("a-token-for-the-help-desk");
+    assert!(shown.contains("2 independent groups reported it") || shown.contains("own users reported it"), "{shown}");
+    assert!(!shown.contains("alice") && !shown.contains("(pyzor account)"), "{shown}");
+}
+
+#[test]
 fn the_dashboard_can_be_turned_off_or_moved() {
     let folder = Folder::new();
     let off = Server::start(&folder, "[dashboard]\nenabled = false\n");

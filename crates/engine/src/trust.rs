@@ -215,6 +215,19 @@ pub struct ReporterView {
     pub unconfirmed: u32,
 }
 
+/// The current claim of one reporter about a signature.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VoteView {
+    /// The reporter.
+    pub reporter: Reporter,
+    /// The claim.
+    pub claim: Claim,
+    /// Weight of the reporter when it made the claim.
+    pub weight: f64,
+    /// True if a later change of the books overruled the claim, which is then no longer evidence.
+    pub overruled: bool,
+}
+
 /// Reporters, their claims, and the resulting evidence.
 #[derive(Debug)]
 pub struct Trust {
@@ -335,6 +348,14 @@ impl Trust {
     #[must_use]
     pub fn assess(&self, fingerprint: &Fingerprint) -> Option<Assessment> {
         self.nursery.find(fingerprint).map(|slot| Assessment::of(self.nursery.get(slot)))
+    }
+
+    /// Returns the claims about a signature that the nursery keeps, in the order in which their reporters first made
+    /// one. Claims by strangers are counted only.
+    #[must_use]
+    pub fn votes(&self, fingerprint: &Fingerprint) -> Vec<VoteView> {
+        let entry = self.nursery.find(fingerprint).map(|slot| self.nursery.get(slot));
+        entry.into_iter().flat_map(|entry| self.nursery.votes(entry)).map(Vote::view).collect()
     }
 
     /// Returns the record of a reporter with at least one settled claim.

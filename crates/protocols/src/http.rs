@@ -33,7 +33,9 @@ pub use administration::{
     Done, NewAccount, SignInLink, Whitelist, WhitelistEntry,
 };
 pub use answers::{Checked, CheckedSignature, Claimed, Counted, LearnAnswer, Problem, Verdict};
-pub use explanation::{Evidence, Explained, ExplainedSignature, GenerationClaims, GenerationRecipients};
+pub use explanation::{
+    Evidence, Explained, ExplainedSignature, GenerationClaims, GenerationRecipients, SignatureReporter,
+};
 pub use history::{History, HistorySlot};
 pub use peers::{PeerName, PeerStatus, Peers, RefusedSegments};
 pub use reason::{Limit, Reason};

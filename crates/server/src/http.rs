@@ -12,7 +12,7 @@
 //! | `caller` | the caller and its rights |
 //! | `names`, `proxies` | the server's names, and the proxies in front of it |
 //! | `body` | bodies within limits, and the messages in them |
-//! | `judge`, `explain` | verdicts and their explanations |
+//! | `judge`, `explain`, `reporter_names` | verdicts, their explanations, and the names of reporters |
 //! | `claims`, `count`, `learn` | reports and revocations; recipients; good mail |
 //! | `administration` | the administrative paths and their handlers |
 //! | `stats`, `history`, `accounts`, `whitelist` | statistics, counters over time, accounts and the whitelist: responses and changes |
@@ -40,6 +40,7 @@ mod learn;
 mod names;
 mod note;
 mod proxies;
+mod reporter_names;
 mod router;
 mod stats;
 mod whitelist;

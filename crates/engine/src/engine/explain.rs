@@ -7,7 +7,7 @@ use super::Engine;
 use crate::generations::LIVE_GENERATIONS;
 use crate::spam::{ClaimCounts, Entry, FLAGS};
 use crate::time::Time;
-use crate::trust::Assessment;
+use crate::trust::{Assessment, VoteView};
 use crate::verdict::Verdict;
 use crate::whitelist::WhitelistReason;
 
@@ -24,6 +24,8 @@ pub struct Explanation {
     pub whitelisted: Option<WhitelistReason>,
     /// The nursery's record of the claims about the signature.
     pub assessment: Option<Assessment>,
+    /// The claims that the nursery keeps, by reporter.
+    pub votes: Vec<VoteView>,
     /// Claims counted under each flag in each live generation, newest first, without zero counts.
     pub claims: Vec<CountedClaims>,
     /// Recipients counted in each live generation, newest first, without zero counts.
@@ -62,6 +64,7 @@ impl Engine {
         Explanation {
             fingerprint: *fingerprint,
             verdict: self.check(fingerprint, 0),
+            votes: self.trust.votes(fingerprint),
             whitelisted: self.whitelist.contains(fingerprint),
             claims: self.counted_claims(fingerprint),
             recipients: self.counted_recipients(fingerprint),

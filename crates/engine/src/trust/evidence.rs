@@ -5,7 +5,7 @@
 
 use super::policy::Policy;
 use super::precision::WEIGHT_PARTS;
-use super::{Claim, Reporter, Standing};
+use super::{Claim, Reporter, Standing, VoteView};
 
 /// The current claim of one reporter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,16 @@ impl Vote {
             early,
             overruled: false,
             settled: false,
+        }
+    }
+
+    /// Returns the public form of the vote.
+    pub(super) fn view(&self) -> VoteView {
+        VoteView {
+            reporter: Reporter { id: self.reporter, standing: self.standing, group: self.group },
+            claim: self.claim,
+            weight: f64::from(self.weight) / WEIGHT_PARTS,
+            overruled: self.overruled,
         }
     }
 

@@ -53,12 +53,40 @@ pub struct ExplainedSignature {
     /// Sum of the signature's claims. Absent once the claims are no longer kept individually.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Evidence>,
+    /// Reporters whose claims are kept individually, in the order of their first claims. Present only for
+    /// administrators. Strangers are not included.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reporters: Vec<SignatureReporter>,
     /// Time when the signature was first claimed or listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_seen: Option<u64>,
     /// Time when the signature was last claimed or listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_seen: Option<u64>,
+}
+
+/// The claim of one reporter about a signature.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SignatureReporter {
+    /// `account`, `token`, `person` (named by the holder of a token), `user` (of the Unix socket), `network` (an address
+    /// in an own network), `peer`, or `unknown` (a removed account, or a reporter of another server).
+    pub kind: String,
+    /// Protocol of the account. Absent for other kinds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
+    /// Name of the account, the token or the peer. For a person, the name of the token. Absent for other kinds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Standing when the claim was made: `trap`, `own`, `pinned` or `account`.
+    pub standing: String,
+    /// Group whose members count as one voice, as 16 hex digits.
+    pub group: String,
+    /// `report` or `revoke`.
+    pub claim: String,
+    /// Weight of the reporter when it made the claim.
+    pub weight: f64,
+    /// True if a later change overruled the claim, which is then no longer evidence.
+    pub overruled: bool,
 }
 
 /// Claims counted in one generation.

@@ -162,7 +162,7 @@ fn standing(name: &str) -> Result<Standing, Fault> {
     known.into_iter().find(|standing| standing_name(*standing) == name).ok_or_else(unknown)
 }
 
-const fn standing_name(standing: Standing) -> &'static str {
+pub(super) const fn standing_name(standing: Standing) -> &'static str {
     match standing {
         Standing::Trap => "trap",
         Standing::Own => "own",

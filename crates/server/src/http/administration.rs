@@ -22,6 +22,7 @@ use super::caller::{Caller, Right, shown_token};
 use super::dashboard::LINK_LIFETIME;
 use super::fault::{Fault, Reply};
 use super::note::Reason;
+use super::reporter_names::Names;
 use super::router::{Answer, source};
 use super::{Http, accounts, claims, explain, federation, history, stats, whitelist};
 use crate::audit::{Actor, audit, audit_refusal};
@@ -83,7 +84,8 @@ async fn explain_message(State(http): State<Http>, caller: Caller, request: Requ
     let held = read_subject(&http, &caller, request).await?;
     let explained = http.compute(move |service| {
         let asked = held.asked(Purpose::Check, &caller.settings)?;
-        Ok(service.store.check(|engine| explain::explain(engine, &asked, caller.settings.http.bulk_threshold)))
+        let (threshold, names) = (caller.settings.http.bulk_threshold, Names::for_caller(&caller));
+        Ok(service.store.check(|engine| explain::explain(engine, &asked, threshold, names.as_ref())))
     });
     Ok(Reply(Disposition::Other, explained.await?))
 }

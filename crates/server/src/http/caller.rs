@@ -326,13 +326,23 @@ impl Grant {
 /// Returns the reporter for a user of the Unix socket. It is an own user. All users of the socket form one group.
 fn local_user(user: LocalUser, key: &FingerprintKey) -> Reporter {
     let id = key.fingerprint(format!("user:{}", user.id).as_bytes()).high();
-    Reporter { id, standing: Standing::Own, group: key.fingerprint(LOCAL_USERS).high() }
+    Reporter { id, standing: Standing::Own, group: local_users(key) }
+}
+
+/// Returns the group of all users of the Unix socket.
+pub(super) fn local_users(key: &FingerprintKey) -> u64 {
+    key.fingerprint(LOCAL_USERS).high()
+}
+
+/// Returns the reporter ID of the holders of a token.
+pub(super) fn token_id(name: &str, key: &FingerprintKey) -> u64 {
+    key.fingerprint(format!("token:{name}").as_bytes()).high()
 }
 
 /// Returns the reporter for the holder of a token. Like an account, a token has the standing `own` if it is used from
 /// an own network.
 fn holder(token: &Token, source: &Source, key: &FingerprintKey) -> Reporter {
-    let id = key.fingerprint(format!("token:{}", token.name).as_bytes()).high();
+    let id = token_id(&token.name, key);
     let standing = match token.standing {
         Standing::Account | Standing::Stranger if source.is_own => Standing::Own,
         standing => standing,

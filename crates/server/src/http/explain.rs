@@ -11,14 +11,23 @@ use bruit_protocols::http::{
 
 use super::body::RequestSubject;
 use super::judge::{self, Judgement};
+use super::reporter_names::{Names, ReporterNames};
 
-/// Explains the verdict on a message.
-pub(super) fn explain(engine: &Engine, asked: &RequestSubject, bulk_threshold: u32) -> Explained {
+/// Explains the verdict on a message. Names the reporters if `names` is given.
+pub(super) fn explain(
+    engine: &Engine,
+    asked: &RequestSubject,
+    bulk_threshold: u32,
+    names: Option<&Names<'_>>,
+) -> Explained {
     let Judgement { checked, text, .. } = judge::check(engine, asked, bulk_threshold, None);
     let key = engine.realm().key();
-    let names = asked.signed.signatures.iter().map(|signature| Some(fingerprint_of(key, signature)));
+    let fingerprints = asked.signed.signatures.iter().map(|signature| Some(fingerprint_of(key, signature)));
     let text = asked.signed.features.as_ref().map(|_| text);
-    let known = names.chain(text).map(|name| name.map(|name| engine.explain(&name)));
+    let known: Vec<Option<Explanation>> =
+        fingerprints.chain(text).map(|name| name.map(|name| engine.explain(&name))).collect();
+    let votes = known.iter().flatten().flat_map(|known| &known.votes);
+    let reporters = names.map(|names| names.of(engine, votes));
     Explained {
         verdict: checked.verdict,
         reason: checked.reason,
@@ -31,13 +40,17 @@ pub(super) fn explain(engine: &Engine, asked: &RequestSubject, bulk_threshold: u
             .signatures
             .into_iter()
             .zip(known)
-            .map(|(checked, known)| signature(checked, known))
+            .map(|(checked, known)| signature(checked, known, reporters.as_ref()))
             .collect(),
     }
 }
 
 /// Describes the evidence about a signature. `known` is `None` for a text that resembles no reported text.
-fn signature(checked: CheckedSignature, known: Option<Explanation>) -> ExplainedSignature {
+fn signature(
+    checked: CheckedSignature,
+    known: Option<Explanation>,
+    reporters: Option<&ReporterNames>,
+) -> ExplainedSignature {
     let Some(known) = known else { return ExplainedSignature { checked, ..ExplainedSignature::default() } };
     let claims = known.claims.iter().map(|claims| GenerationClaims {
         since: claims.since.0,
@@ -58,6 +71,7 @@ fn signature(checked: CheckedSignature, known: Option<Explanation>) -> Explained
         claims: claims.collect(),
         recipients: recipients.collect(),
         evidence: known.assessment.as_ref().map(evidence),
+        reporters: reporters.map_or_else(Vec::new, |names| known.votes.iter().map(|vote| names.claim(vote)).collect()),
         first_seen: known.seen.map(|(first, _)| first.0),
         last_seen: known.seen.map(|(_, last)| last.0),
     }

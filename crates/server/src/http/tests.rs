@@ -7,7 +7,7 @@ use bruit_protocols::http::{
     CheckedSignature, Claimed, ClockAccepted, Condition, Counted, Done, Evidence, Explained, ExplainedSignature,
     Generation, GenerationClaims, GenerationRecipients, History, HistorySlot, LearnAnswer, NamedSignature, NewAccount,
     Outline, PeerName, PeerStatus, Peers, Problem, Ready, Recovery, RefusedSegments, RequestCount, Ring, SignInLink,
-    Site, Sites, Stats, Store, Subject, Table, Text, TrustPolicy, Whitelist, WhitelistEntry,
+    SignatureReporter, Site, Sites, Stats, Store, Subject, Table, Text, TrustPolicy, Whitelist, WhitelistEntry,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -56,7 +56,7 @@ fn every_field_of_every_type_is_described_and_its_example_is_read() {
     }
     let names = described!(
         Subject NamedSignature Outline Text Checked CheckedSignature Claimed Counted LearnAnswer Explained
-        ExplainedSignature GenerationClaims GenerationRecipients Evidence Stats Ring Generation
+        ExplainedSignature GenerationClaims GenerationRecipients Evidence SignatureReporter Stats Ring Generation
         Table Store Recovery RequestCount AccountPage AccountEntry AccountTrust AccountHistory AccountDay NewAccount
         AccountPatch AccountName TrustPolicy Whitelist Done Problem Peers PeerName PeerStatus RefusedSegments
         Condition Ready ClockAccepted History HistorySlot Sites Site SignInLink

@@ -1,6 +1,8 @@
 //! The evidence behind a verdict, as parts of a page.
 
-use bruit_protocols::http::{Evidence, Explained, ExplainedSignature, Outline, Reason, TrustPolicy, Verdict};
+use bruit_protocols::http::{
+    Evidence, Explained, ExplainedSignature, Outline, Reason, SignatureReporter, TrustPolicy, Verdict,
+};
 use maud::{Markup, html};
 
 use super::failure::{capitalised, sentence};
@@ -205,6 +207,7 @@ fn details(signature: &ExplainedSignature) -> Markup {
         @if let Some(evidence) = &signature.evidence {
             div { (capitalised(&who(signature))) (last_claim(signature)) "." }
             (weight(evidence))
+            (reporters(signature, evidence))
         }
         @if let Some((first, last)) = signature.first_seen.zip(signature.last_seen) {
             div { "First seen " (time(first)) ", last seen " (time(last)) "." }
@@ -220,6 +223,45 @@ fn weight(evidence: &Evidence) -> Markup {
             "Score " (format!("{score:.2}")) ": " (format!("{spam:.2}")) " for spam, minus " (format!("{ham:.2}"))
             " against."
         }
+    }
+}
+
+/// Shows the reporters by name and weight, with the time of their claims. The server keeps one period for all claims
+/// about a signature, not the time of each.
+fn reporters(signature: &ExplainedSignature, evidence: &Evidence) -> Markup {
+    let Evidence { first, last, report_count, revoke_count, .. } = evidence;
+    let is_one = *first == *last || report_count + revoke_count == 1;
+    html! {
+        @if !signature.reporters.is_empty() {
+            div {
+                @if is_one { "Claimed " (time(*last)) " by:" }
+                @else { "Claimed between " (time(*first)) " and " (time(*last)) ", in this order, by:" }
+            }
+            ul .reporters { @for one in &signature.reporters { li { (reporter(one)) } } }
+        }
+    }
+}
+
+fn reporter(one: &SignatureReporter) -> Markup {
+    let name = one.name.as_deref().unwrap_or_default();
+    let account =
+        serde_urlencoded::to_string([("protocol", one.protocol.as_deref().unwrap_or_default()), ("name", name)]);
+    html! {
+        @match (&*one.kind, account) {
+            ("account", Ok(query)) => {
+                a .break href=(format!("{}?{query}", View::Reporters.path())) { (name) }
+                " (" (one.protocol.as_deref().unwrap_or_default()) " account)"
+            },
+            ("token", _) => { "the token " span .break { (name) } },
+            ("person", _) => { "a person named by the token " span .break { (name) } },
+            ("peer", _) => { "the peer " span .break { (name) } },
+            ("user", _) => { "a user of the Unix socket" },
+            ("network", _) => { "a program in an own network, without an account" },
+            _ => { "a reporter without a name here: a removed account, or a reporter of another server" },
+        }
+        ": " (if one.claim == "report" { "report" } else { "revocation" }) ", weight " (format!("{:.2}", one.weight))
+        ", standing " (one.standing)
+        @if one.overruled { ", overruled by a later decision" }
     }
 }
 
@@ -278,6 +320,34 @@ mod tests {
         let trap = described(Evidence { trap: true, groups: 1, anchored_reports: 1, ..Evidence::default() });
         assert_eq!(trap, "a trap, which receives nothing but spam, reported it");
         assert_eq!(described(Evidence::default()), Reason::default().sentence());
+    }
+
+    #[test]
+    fn reporters_are_named_with_their_weight_and_the_time_of_their_claims() {
+        let one = |kind: &str, name: Option<&str>| SignatureReporter {
+            kind: kind.into(),
+            name: name.map(str::to_owned),
+            protocol: (kind == "account").then(|| "pyzor".to_owned()),
+            standing: "account".into(),
+            claim: "report".into(),
+            weight: 1.25,
+            ..SignatureReporter::default()
+        };
+        let evidence = Evidence { report_count: 2, first: 1_800_000_000, last: 1_800_000_060, ..Evidence::default() };
+        let names = vec![one("account", Some("<b>")), one("token", Some("mail")), one("unknown", None)];
+        let signature = ExplainedSignature { reporters: names, ..ExplainedSignature::default() };
+        let shown = reporters(&signature, &evidence).into_string();
+        for text in [
+            "Claimed between <time datetime=\"2027-01-15T08:00:00Z\"",
+            "href=\"/reporters?protocol=pyzor&amp;name=%3Cb%3E\">&lt;b&gt;</a> (pyzor account): report, weight 1.25, standing account",
+            "the token <span class=\"break\">mail</span>",
+            "a reporter without a name here",
+        ] {
+            assert!(shown.contains(text), "{text}: {shown}");
+        }
+        let single = reporters(&signature, &Evidence { last: evidence.first, ..evidence }).into_string();
+        assert!(single.contains("Claimed <time") && !single.contains("between"), "{single}");
+        assert!(reporters(&ExplainedSignature::default(), &Evidence::default()).into_string().is_empty());
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::super::body::{Purpose, ReceivedBody, RequestSubject, collect};
 use super::super::claims::{self, Prepared};
 use super::super::explain as explanation;
 use super::super::fault::Fault;
+use super::super::reporter_names::Names;
 use super::evidence;
 use super::failure::{Failure, sentence};
 use super::form::Form;
@@ -131,8 +132,7 @@ fn examine(service: &Service, viewer: &Viewer, form: &Form) -> Result<Examined, 
     let settings = &viewer.caller.settings;
     let read = |purpose| ReceivedBody::new(message.to_vec(), true, Vec::new()).asked(purpose, settings);
     let (asked, claimed) = (read(Purpose::Check)?, read(Purpose::Claim)?);
-    let threshold = settings.http.bulk_threshold;
-    let (explained, policy) = explained(service, &asked, threshold);
+    let (explained, policy) = explained(service, viewer, &asked);
     let message = Message::read(message);
     let heading = HEADING.into_iter().filter_map(|name| Some((name, shortened(&message.fields.text(name)?))));
     Ok(Examined {
@@ -145,10 +145,12 @@ fn examine(service: &Service, viewer: &Viewer, form: &Form) -> Result<Examined, 
     })
 }
 
-fn explained(service: &Service, asked: &RequestSubject, threshold: u32) -> (Explained, TrustPolicy) {
-    service
-        .store
-        .check(|engine| (explanation::explain(engine, asked, threshold), policy::shown(engine.trust().policy())))
+fn explained(service: &Service, viewer: &Viewer, asked: &RequestSubject) -> (Explained, TrustPolicy) {
+    let (threshold, names) = (viewer.caller.settings.http.bulk_threshold, Names::for_caller(&viewer.caller));
+    service.store.check(|engine| {
+        let explained = explanation::explain(engine, asked, threshold, names.as_ref());
+        (explained, policy::shown(engine.trust().policy()))
+    })
 }
 
 /// Cuts a field to its maximum length, and replaces its control characters.
@@ -165,8 +167,7 @@ fn examine_subject(service: &Service, viewer: &Viewer, subject: &Subject) -> Res
     let settings = &viewer.caller.settings;
     let text = json(subject)?;
     let asked = ReceivedBody::new(text.clone().into_bytes(), false, Vec::new()).asked(Purpose::Check, settings)?;
-    let threshold = settings.http.bulk_threshold;
-    let (explained, policy) = explained(service, &asked, threshold);
+    let (explained, policy) = explained(service, viewer, &asked);
     Ok(Examined { explained, policy, heading: Vec::new(), subject: text, sender: None, hidden: String::new() })
 }
 

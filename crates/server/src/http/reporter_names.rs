@@ -1,0 +1,126 @@
+//! The names of reporters. The engine knows reporters by keyed hashes, so a name is found by hashing the names of all
+//! accounts, tokens and peers.
+
+use std::collections::{HashMap, HashSet};
+use std::net::Ipv4Addr;
+
+use bruit_engine::Engine;
+use bruit_engine::accounts::Account;
+use bruit_engine::trust::{Claim, Standing, VoteView};
+use bruit_filters::FingerprintKey;
+use bruit_protocols::http::SignatureReporter;
+
+use super::accounts::standing_name;
+use super::caller::{Caller, Right, local_users, token_id};
+use crate::config::Settings;
+use crate::sources::Source;
+use bruit_store::ADMIN_TOKEN_FILE;
+
+/// The names that may be shown to a caller.
+pub(super) struct Names<'c> {
+    settings: &'c Settings,
+}
+
+/// The name of a reporter, as far as this server knows it.
+#[derive(Clone, Debug, Default)]
+struct Name {
+    kind: &'static str,
+    protocol: Option<&'static str>,
+    name: Option<String>,
+}
+
+/// The names of some reporters.
+pub(super) struct ReporterNames {
+    by_id: HashMap<u64, Name>,
+    /// The tokens by group. Their holders may name persons, whose names are hashed.
+    tokens: HashMap<u64, String>,
+    local_users: u64,
+    here: u64,
+}
+
+impl<'c> Names<'c> {
+    /// Returns the names if the caller may see them.
+    pub(super) fn for_caller(caller: &'c Caller) -> Option<Self> {
+        caller.require(Right::Administer).is_ok().then(|| Self { settings: &caller.settings })
+    }
+
+    /// Finds the names of the reporters of these votes.
+    pub(super) fn of<'v>(&self, engine: &Engine, votes: impl Iterator<Item = &'v VoteView>) -> ReporterNames {
+        let key = engine.realm().key();
+        let mut wanted: HashSet<u64> = votes.map(|vote| vote.reporter.id).collect();
+        let tokens = self.tokens(key);
+        let here = Source { address: Ipv4Addr::LOCALHOST.into(), is_own: true }.reporter(key).id;
+        let mut by_id = HashMap::new();
+        for peer in &self.settings.peers {
+            let id = peer.key.as_bytes().first_chunk().map_or(0, |lead| u64::from_le_bytes(*lead));
+            if wanted.remove(&id) {
+                by_id.insert(id, Name { kind: "peer", protocol: None, name: Some(peer.name.clone()) });
+            }
+        }
+        for (id, name) in &tokens {
+            if wanted.remove(id) {
+                by_id.insert(*id, Name { kind: "token", protocol: None, name: Some(name.clone()) });
+            }
+        }
+        for (name, account) in engine.accounts().iter() {
+            // The table of accounts may be large.
+            if wanted.is_empty() {
+                break;
+            }
+            let id = account.reporter_id(name, key);
+            if wanted.remove(&id) {
+                by_id.insert(id, Name::of_account(name, account));
+            }
+        }
+        ReporterNames { by_id, tokens, local_users: local_users(key), here }
+    }
+
+    fn tokens(&self, key: &FingerprintKey) -> HashMap<u64, String> {
+        let names = self.settings.http.tokens.iter().map(|token| &*token.name).chain([ADMIN_TOKEN_FILE]);
+        names.map(|name| (token_id(name, key), name.to_owned())).collect()
+    }
+}
+
+impl Name {
+    fn of_account(name: &[u8], account: &Account) -> Self {
+        let protocol = Some(account.credential.protocol().name());
+        Self { kind: "account", protocol, name: Some(String::from_utf8_lossy(name).into_owned()) }
+    }
+}
+
+impl ReporterNames {
+    /// Describes a reporter's claim.
+    pub(super) fn claim(&self, vote: &VoteView) -> SignatureReporter {
+        let reporter = &vote.reporter;
+        let Name { kind, protocol, name } = self.name(vote);
+        SignatureReporter {
+            kind: kind.to_owned(),
+            protocol: protocol.map(str::to_owned),
+            name,
+            standing: standing_name(reporter.standing).to_owned(),
+            group: format!("{:016x}", reporter.group),
+            claim: if vote.claim == Claim::Report { "report" } else { "revoke" }.to_owned(),
+            weight: vote.weight,
+            overruled: vote.overruled,
+        }
+    }
+
+    fn name(&self, vote: &VoteView) -> Name {
+        let reporter = &vote.reporter;
+        if let Some(name) = self.by_id.get(&reporter.id) {
+            return name.clone();
+        }
+        if let Some(token) = self.tokens.get(&reporter.group) {
+            return Name { kind: "person", protocol: None, name: Some(token.clone()) };
+        }
+        let kind = if reporter.group == self.local_users {
+            "user"
+        } else if reporter.id == self.here || (reporter.standing == Standing::Own && reporter.id == reporter.group) {
+            // Only addresses without an account are groups of their own.
+            "network"
+        } else {
+            "unknown"
+        };
+        Name { kind, ..Name::default() }
+    }
+}
