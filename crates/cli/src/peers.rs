@@ -1,9 +1,10 @@
-//! `bruit peers`: shows the state of a server's exchange with its peers, and removes a peer's data.
+//! `bruit peers`: shows the state of a server's exchange with its peers, adds and removes peers, and removes a peer's
+//! data.
 
 use std::io::{self, BufWriter, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bruit_client::http::{PeerName, PeerStatus, Peers};
+use bruit_client::http::{NewPeer, PeerName, PeerStatus, Peers};
 use bruit_engine::time::Time;
 use serde_json::json;
 
@@ -35,6 +36,12 @@ pub(crate) struct PeersArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum PeersVerb {
+    /// Add a peer while the server runs
+    #[command(after_help = ADD_HELP)]
+    Add(AddArgs),
+    /// Remove a peer that was added while the server ran
+    #[command(after_help = REMOVE_HELP)]
+    Remove(NamedArgs),
     /// Remove everything that a server listed, revoked and counted, here and on all nodes of the cluster
     #[command(after_help = FORGET_HELP)]
     Forget(NamedArgs),
@@ -48,6 +55,20 @@ enum PeersVerb {
     #[command(after_help = "Example:\n  bruit peers restore node-3")]
     Restore(NamedArgs),
 }
+
+const ADD_HELP: &str = "\
+Both servers need the other's public key and the same realm. The peer is kept in 'peers.toml' in the data directory of \
+the server. Peers that need other settings, such as trust = \"pinned\", belong in the configuration.
+
+Example:
+  bruit peers add bruit.example.net --url https://bruit.example.net:8626 --key \"$(cat key.txt)\"";
+
+const REMOVE_HELP: &str = "\
+What was learned from the peer stays. To remove that, too, run 'bruit peers forget' first. Remove peers of the \
+configuration there.
+
+Example:
+  bruit peers remove bruit.example.net";
 
 const FORGET_HELP: &str = "\
 Use this command after a break-in on that server. It returns once the decision is on disk. Then the books are rebuilt \
@@ -66,12 +87,62 @@ Example:
   bruit peers pause node-3";
 
 #[derive(Debug, clap::Args)]
+struct AddArgs {
+    /// Local name of the peer
+    name: String,
+
+    /// URL to request its data from; without it, the peer can only read from this server
+    #[arg(long)]
+    url: Option<String>,
+
+    /// Public key of the peer, as 'bruit keys show' prints it there
+    #[arg(long)]
+    key: String,
+
+    /// Relation of the peer to this server
+    #[arg(long, value_enum, default_value_t = RelationArg::Peer)]
+    relation: RelationArg,
+
+    #[command(flatten)]
+    server: Server,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum RelationArg {
+    /// A server of another operator
+    Peer,
+    /// Your own node; counts add up
+    Cluster,
+}
+
+#[derive(Debug, clap::Args)]
 struct NamedArgs {
     /// Name of the server in the configuration, or its public key
     name: String,
 
     #[command(flatten)]
     server: Server,
+}
+
+fn add(given: &AddArgs, output: &mut impl Write) -> Result<(), Failure> {
+    let relation = match given.relation {
+        RelationArg::Peer => "peer",
+        RelationArg::Cluster => "cluster",
+    };
+    let new = NewPeer {
+        name: given.name.clone(),
+        url: given.url.clone(),
+        key: given.key.trim().to_owned(),
+        relation: relation.to_owned(),
+    };
+    given.server.admin_client(CLAIM_TIMEOUT)?.add_peer(&new).map_err(bad_input)?;
+    Ok(writeln!(output, "added; 'bruit peers' shows its state")?)
+}
+
+fn remove(named: &NamedArgs, output: &mut impl Write) -> Result<(), Failure> {
+    let peer = PeerName { peer: named.name.clone() };
+    named.server.admin_client(CLAIM_TIMEOUT)?.remove_peer(&peer).map_err(bad_input)?;
+    Ok(writeln!(output, "removed")?)
 }
 
 fn change(named: &NamedArgs, is_forgotten: bool, output: &mut impl Write) -> Result<(), Failure> {
@@ -102,6 +173,8 @@ fn pause(named: &NamedArgs, is_paused: bool, output: &mut impl Write) -> Result<
 
 pub(crate) fn run(arguments: &PeersArgs, output: &mut impl Write) -> Result<(), Failure> {
     match &arguments.verb {
+        Some(PeersVerb::Add(given)) => return add(given, output),
+        Some(PeersVerb::Remove(named)) => return remove(named, output),
         Some(PeersVerb::Forget(named)) => return change(named, true, output),
         Some(PeersVerb::Restore(named)) => return change(named, false, output),
         Some(PeersVerb::Pause(named)) => return pause(named, true, output),
@@ -122,7 +195,10 @@ pub(crate) fn run(arguments: &PeersArgs, output: &mut impl Write) -> Result<(), 
 fn print(peers: &Peers, now: u64, output: &mut impl Write) -> io::Result<()> {
     writeln!(output, "key of this server: {}", printable(&peers.key))?;
     if peers.peers.is_empty() {
-        return writeln!(output, "\nno other servers: add [[peers]] to the configuration");
+        return writeln!(
+            output,
+            "\nno other servers: add one with 'bruit peers add', or add [[peers]] to the configuration"
+        );
     }
     let head = ["relation", "by", "state", "behind", "for", "clock", "in", "out", "learned", "equal"];
     let [relation, by, state, behind, duration, clock, bytes_in, bytes_out, learned, equal] = head;

@@ -32,9 +32,16 @@ const ADMINISTRATIVE: [&str; 8] = [
     "/v1/clock/accept",
 ];
 
-/// Paths of further requests that require administrator access. All are changes.
-const CHANGES: [&str; 5] =
-    ["/v1/dashboard/link", "/v1/peers/pause", "/v1/peers/resume", "/v1/peers/forget", "/v1/peers/restore"];
+/// Methods and paths of further requests that require administrator access. All are changes.
+const CHANGES: [(&str, &str); 7] = [
+    ("POST", "/v1/dashboard/link"),
+    ("POST", "/v1/peers"),
+    ("DELETE", "/v1/peers"),
+    ("POST", "/v1/peers/pause"),
+    ("POST", "/v1/peers/resume"),
+    ("POST", "/v1/peers/forget"),
+    ("POST", "/v1/peers/restore"),
+];
 
 /// A process that is terminated on drop.
 struct Running(Child);
@@ -60,7 +67,7 @@ fn curl(arguments: &[&str]) -> (u16, String) {
 /// Requests an administrative path with additional `curl` arguments, and returns the status.
 fn ask(base: &str, path: &str, more: &[&str]) -> u16 {
     let url = format!("{base}{path}");
-    let method = if path == "/v1/clock/accept" || CHANGES.contains(&path) { "POST" } else { "GET" };
+    let method = if path == "/v1/clock/accept" { "POST" } else { "GET" };
     curl(&[&["-X", method, &url], more].concat()).0
 }
 
@@ -82,12 +89,14 @@ fn assert_closed_without_token(server: &Server, base: &str, more: &[&str]) {
         assert!([200, 204].contains(&allowed), "{base}{path} with the token: {allowed}");
     }
     // Expect no audit lines for these requests, because the number of such lines per minute is limited.
-    for path in CHANGES {
-        assert_eq!(ask(base, path, more), 403, "{base}{path}: {}", server.said());
-        let allowed = ask(base, path, &[more, &["-H", &authorization]].concat());
+    for (method, path) in CHANGES {
+        let url = format!("{base}{path}");
+        let ask = |more: &[&str]| curl(&[&["-X", method, &url], more].concat()).0;
+        assert_eq!(ask(more), 403, "{method} {url}: {}", server.said());
+        let allowed = ask(&[more, &["-H", &authorization]].concat());
         // A request to change a peer is malformed without a body.
         let expected = if path == "/v1/dashboard/link" { 200 } else { 415 };
-        assert_eq!(allowed, expected, "{base}{path} with the token");
+        assert_eq!(allowed, expected, "{method} {url} with the token");
     }
 }
 

@@ -26,6 +26,11 @@ const PEER: &str = "[[peers]]\nname = \"bruit.example.net\"\nurl = \"https://127
 /// A signature that nobody has reported.
 const SIGNATURE: &str = "9f11ff1a25d09f11ff1a25d09f11ff1a25d09f11";
 
+/// Keys of servers that nobody has added.
+const OTHER_KEY: &str = "fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025";
+
+const THIRD_KEY: &str = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
+
 /// Accounts of one group. The key of the first one is [`KEY`].
 const ACCOUNTS: &str = "[[accounts]]\nprotocol = \"pyzor\"\nname = \"alice\"\ngroup = \"example.org\"\n\
     key = \"0123456789abcdef0123456789abcdef01234567\"\n\
@@ -172,6 +177,8 @@ fn changes() -> Vec<(&'static str, Vec<(&'static str, String)>)> {
         ("/reporters", form(&[("action", "disable"), ("protocol", "pyzor"), ("name", "bob")])),
         ("/whitelist", form(&[("action", "add"), ("sender", "evil.example")])),
         ("/peers", form(&[("action", "pause"), ("peer", "bruit.example.net")])),
+        ("/peers", form(&[("action", "add"), ("peer", "evil.example"), ("key", OTHER_KEY), ("relation", "cluster")])),
+        ("/peers", form(&[("action", "remove"), ("peer", "added.example")])),
     ]
 }
 
@@ -185,6 +192,10 @@ fn assert_changed(server: &Server, expected: bool) {
     assert_eq!(of("alice")["standing"] == "pinned", expected);
     assert_eq!(of("bob")["enabled"] == false, expected);
     PyzorHome::of(server, "alice", KEY).run(&["ping"], b"", i32::from(expected));
+    let is_peer = |name: &str| peers(server).contains(&name.to_owned());
+    common::until("added and removed peers are listed", || {
+        is_peer("evil.example") == expected && is_peer("added.example") != expected
+    });
     let paused = || visitor.get("/peers").text.contains("Paused");
     if expected {
         common::until("the peer is paused", paused);
@@ -199,6 +210,7 @@ fn assert_changed(server: &Server, expected: bool) {
 fn no_change_is_made_without_the_rights_the_origin_and_the_form_of_an_open_session() {
     let folder = Folder::new();
     let server = Server::start(&folder, &format!("{ACCOUNTS}{READER}{PEER}"));
+    administer(&server, &["peers", "add", "added.example", "--key", THIRD_KEY]);
     let mut visitor = Visitor::signed_in(&server, &server.token());
     let mut reader = Visitor::signed_in(&server, "a-token-for-the-help-desk");
     let mut left = Visitor::signed_in(&server, &server.token());
@@ -485,6 +497,61 @@ fn an_explanation_names_the_reporters_to_administrators_only() {
 }
 
 #[test]
+fn peers_are_added_and_removed_on_the_page() {
+    let folder = Folder::new();
+    let mut server = Server::start(&folder, READER);
+    let mut visitor = Visitor::signed_in(&server, &server.token());
+    let page = visitor.get("/peers").text;
+    assert!(page.contains("name=\"relation\"") && page.contains("Set one in the configuration"), "{page}");
+    let reader = Visitor::signed_in(&server, "a-token-for-the-help-desk").get("/peers").text;
+    assert!(!reader.contains("name=\"relation\""), "a reader cannot add one: {reader}");
+    let own = api(&server, "/v1/peers")["key"].as_str().unwrap().to_owned();
+    let fields = |name: &'static str, url: &'static str, key: &str| {
+        let relation = ("relation", "peer".to_owned());
+        vec![
+            ("action", "add".to_owned()),
+            ("peer", name.to_owned()),
+            ("url", url.to_owned()),
+            ("key", key.to_owned()),
+            relation,
+        ]
+    };
+    let add = |visitor: &mut Visitor, fields: Vec<(&'static str, String)>| {
+        let fields: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        visitor.change("/peers", &fields)
+    };
+    const URL: &str = "https://127.0.0.1:1";
+    for (status, form) in [
+        (400, fields("a b", URL, OTHER_KEY)),
+        (400, fields("", URL, OTHER_KEY)),
+        (400, fields("a", URL, "abc")),
+        (400, fields("a", "bruit.example.org", OTHER_KEY)),
+        (400, fields("a", "https://x/\"\n[[peers]]", OTHER_KEY)),
+        (409, fields("a", URL, &own)),
+        (303, fields("bruit.example.net", URL, OTHER_KEY)),
+        (409, fields("bruit.example.net", URL, THIRD_KEY)),
+        (409, fields("other", URL, OTHER_KEY)),
+    ] {
+        let page = add(&mut visitor, form.clone());
+        assert_eq!(page.status, status, "{form:?}: {}", page.text);
+    }
+    common::until("the peer is asked at once", || {
+        let page = visitor.get("/peers").text;
+        page.contains("Unreachable") && page.contains("aria-label=\"Remove: bruit.example.net\"")
+    });
+    assert!(server.said().contains("peer.add"), "changes are in the audit trail: {}", server.said());
+    server.kill();
+    let server = server.restart();
+    common::until("the peer is there after a kill", || peers(&server) == ["bruit.example.net"]);
+    let mut visitor = Visitor::signed_in(&server, &server.token());
+    let remove = [("action", "remove"), ("peer", "bruit.example.net")];
+    assert_eq!(visitor.change("/peers", &remove).status, 303);
+    common::until("the peer is gone", || peers(&server).is_empty());
+    assert_eq!(visitor.change("/peers", &remove).status, 409);
+    assert!(server.said().contains("peer.remove"), "{}", server.said());
+}
+
+#[test]
 fn the_dashboard_can_be_turned_off_or_moved() {
     let folder = Folder::new();
     let off = Server::start(&folder, "[dashboard]\nenabled = false\n");
@@ -644,6 +711,12 @@ fn the_program_prints_links_for_administrators() {
 /// Returns the entry of a Pyzor account.
 fn account(server: &Server, name: &str) -> serde_json::Value {
     api(server, &format!("/v1/accounts?protocol=pyzor&name={name}"))["accounts"][0].clone()
+}
+
+/// Returns the names of the peers.
+fn peers(server: &Server) -> Vec<String> {
+    let list = api(server, "/v1/peers")["peers"].as_array().unwrap().clone();
+    list.iter().map(|peer| peer["name"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Sets the server's clock ahead, and has the server accept it.

@@ -5,11 +5,12 @@
 mod brokers;
 mod common;
 
+use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use bruit_client::http::{Condition, PeerName, PeerStatus, Peers};
+use bruit_client::http::{Condition, NewPeer, PeerName, PeerStatus, Peers};
 use bruit_client::{Client, ClientError};
 use bruit_engine::exchange::{Book, Chain, Frontier, Origin};
 use bruit_engine::time::Time;
@@ -22,7 +23,7 @@ use bruit_store::Founding;
 use tokio::runtime::Runtime;
 
 use brokers::Brokers;
-use common::{Folder, Server, administer};
+use common::{Folder, Server, administer, bruit, printed, testdata};
 
 const DAY: i64 = 86_400;
 const NAMES: [&str; 3] = ["anna", "berta", "carla"];
@@ -103,6 +104,99 @@ fn a_peer_is_paused_and_resumed_by_the_command_line() {
             other => panic!("{name}: {other:?}"),
         }
     }
+}
+
+#[test]
+fn nodes_are_added_and_removed_at_run_time_and_exchange_reports_without_a_restart() {
+    let folders = [Folder::new(), Folder::new()];
+    let realm = folders[0].path("realm");
+    Server::start(&folders[0], "").terminate();
+    printed(&["keys", "realm", realm.to_str().unwrap(), "--data", folders[0].path("data").to_str().unwrap()]);
+    Server::start_in_realm(&folders[1], &realm).terminate();
+    let ports = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    let ports = ports.map(|listener| listener.local_addr().unwrap().port());
+    let start =
+        |own: usize| Server::start(&folders[own], &format!("[federation]\nlisten = \"127.0.0.1:{}\"\n", ports[own]));
+    let [anna, berta] = [start(0), start(1)];
+    let add = |to: &Server, name: &str, other: usize| {
+        let data = folders[other].path("data");
+        let key = printed(&["keys", "show", "--data", data.to_str().unwrap()]);
+        let url = format!("https://127.0.0.1:{}", ports[other]);
+        let more = ["--url", &url, "--key", key.trim(), "--relation", "cluster"];
+        administer(to, &[&["peers", "add", name], &more[..]].concat())
+    };
+    assert_eq!(add(&anna, "berta", 1), "added; 'bruit peers' shows its state\n");
+    add(&berta, "anna", 0);
+    let is_known = |server: &Server, message: &str| {
+        let message = testdata(message);
+        bruit(&["check", "--server", &server.url(), message.to_str().unwrap()]).status.code() == Some(0)
+    };
+    let report = |server: &Server, message: &str| {
+        let reported = bruit(&["report", "--server", &server.url(), testdata(message).to_str().unwrap()]);
+        assert!(reported.status.success(), "{reported:?}");
+    };
+    report(&anna, "razor/text.eml");
+    common::until("the new node has the report", || is_known(&berta, "razor/text.eml"));
+    report(&berta, "razor/html.eml");
+    common::until("the exchange works in both directions", || is_known(&anna, "razor/html.eml"));
+
+    let mut berta = berta;
+    berta.kill();
+    let berta = berta.restart();
+    report(&anna, "razor/base64.eml");
+    common::until("the node is asked after a kill", || is_known(&berta, "razor/base64.eml"));
+    assert_eq!(administer(&berta, &["peers", "remove", "anna"]), "removed\n");
+    common::until("the node is gone", || administer(&berta, &["peers"]).contains("no other servers"));
+    report(&anna, "razor/multipart.eml");
+    common::until("a removed node cannot ask", || {
+        let peers: Peers = serde_json::from_str(&administer(&anna, &["peers", "--json"])).unwrap();
+        matches!(&*peers.peers[0].state, "refused" | "unreachable")
+    });
+    assert!(!is_known(&berta, "razor/multipart.eml"), "nothing is asked of a removed node");
+    assert!(is_known(&berta, "razor/text.eml"), "what was learned stays");
+    let mut berta = berta;
+    assert!(berta.terminate().success());
+    let berta = berta.restart();
+    assert!(administer(&berta, &["peers"]).contains("no other servers"));
+}
+
+#[test]
+fn a_peer_that_cannot_be_is_not_added() {
+    let folder = Folder::new();
+    let asked = peer_section("anna", &key(0));
+    let server = Server::start(&folder, &asked);
+    let own = administer(&server, &["peers"]).lines().next().unwrap().rsplit(' ').next().unwrap().to_owned();
+    let other = key(1).public().to_string();
+    let client = Client::new(&server.url(), Some(&server.token()), PATIENCE).unwrap();
+    let new = |name: &str, url: &str, key: &str, relation: &str| NewPeer {
+        name: name.to_owned(),
+        url: Some(url.to_owned()),
+        key: key.to_owned(),
+        relation: relation.to_owned(),
+    };
+    const URL: &str = "https://127.0.0.1:1";
+    for (new, status, reason) in [
+        (new("berta", URL, "abc", "peer"), 400, "key"),
+        (new("berta", URL, &own, "peer"), 409, "the key of this server"),
+        (new("berta", URL, &key(0).public().to_string(), "peer"), 409, "anna has the same key"),
+        (new("anna", URL, &other, "peer"), 409, "another peer has the name"),
+        (new("a b", URL, &other, "peer"), 400, "invalid name"),
+        (new("berta", "ftp://x", &other, "peer"), 400, "url"),
+        (new("berta", URL, &other, "friend"), 400, "relation"),
+    ] {
+        match client.add_peer(&new) {
+            Err(ClientError::Refused { problem, .. }) => {
+                assert_eq!(problem.status, status, "{new:?}: {problem}");
+                assert!(problem.to_string().contains(reason), "{reason}: {problem}");
+            }
+            other => panic!("{new:?}: {other:?}"),
+        }
+    }
+    match client.remove_peer(&PeerName { peer: "anna".to_owned() }) {
+        Err(ClientError::Refused { problem, .. }) => assert!(problem.to_string().contains("in the configuration file")),
+        other => panic!("{other:?}"),
+    }
+    assert!(!server.data().join("peers.toml").exists(), "nothing was written");
 }
 
 /// Nodes simulated by the test.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bruit_protocols::http::{
     AccountEntry, AccountName, AccountPage, AccountPatch, Checked, Claimed, ClockAccepted, Counted, Done, Explained,
-    IDEMPOTENCY_BYTES_MAX, IDEMPOTENCY_FIELD, JSON, LearnAnswer, NewAccount, PROBLEM_JSON, PeerName, Peers, Problem,
-    REPORTER_BYTES_MAX, REPORTER_FIELD, Ready, SITE_FIELD, SignInLink, SiteState, Stats, Subject, Whitelist,
+    IDEMPOTENCY_BYTES_MAX, IDEMPOTENCY_FIELD, JSON, LearnAnswer, NewAccount, NewPeer, PROBLEM_JSON, PeerName, Peers,
+    Problem, REPORTER_BYTES_MAX, REPORTER_FIELD, Ready, SITE_FIELD, SignInLink, SiteState, Stats, Subject, Whitelist,
     WhitelistEntry,
 };
 use serde::Serialize;
@@ -270,6 +270,22 @@ impl Client {
     /// [`ClientError`] if the change failed, or if the result is unknown.
     pub fn restore_peer(&self, named: &PeerName) -> Result<Done, ClientError> {
         self.send(Method::POST, "/v1/peers/restore", named)
+    }
+
+    /// Adds a peer while the server runs.
+    ///
+    /// # Errors
+    /// [`ClientError`] if the change failed, or if the result is unknown.
+    pub fn add_peer(&self, new: &NewPeer) -> Result<Done, ClientError> {
+        self.send(Method::POST, "/v1/peers", new)
+    }
+
+    /// Removes a peer that was added while the server ran.
+    ///
+    /// # Errors
+    /// [`ClientError`] if the change failed, or if the result is unknown.
+    pub fn remove_peer(&self, named: &PeerName) -> Result<Done, ClientError> {
+        self.send(Method::DELETE, "/v1/peers", named)
     }
 
     /// Pauses a peer: the server requests no data from the peer until the peer is resumed or the server restarts.

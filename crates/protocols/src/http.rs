@@ -37,7 +37,7 @@ pub use explanation::{
     Evidence, Explained, ExplainedSignature, GenerationClaims, GenerationRecipients, SignatureReporter,
 };
 pub use history::{History, HistorySlot};
-pub use peers::{PeerName, PeerStatus, Peers, RefusedSegments};
+pub use peers::{NewPeer, PeerName, PeerStatus, Peers, RefusedSegments};
 pub use reason::{Limit, Reason};
 pub use sites::{SITE_BYTES_MAX, SITE_FIELD, Site, SiteError, SiteProgram, SiteState, Sites};
 pub use stats::{Condition, Generation, Ready, Recovery, RequestCount, Ring, Stats, Store, Table, TrustPolicy};

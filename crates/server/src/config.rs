@@ -40,8 +40,10 @@ pub(crate) use accounts::{TOKEN_BYTES_MIN, sha256};
 pub use dashboard::DashboardSettings;
 pub use dcc_whitelist::DccWhitelist;
 pub use federation::{
-    BROKER_URLS_MAX, FederationSettings, PEER_NAME_BYTES_MAX, PEERS_MAX, PeerSettings, PeerTls, PeerTrust,
+    BROKER_URLS_MAX, FederationSettings, PEER_NAME_BYTES_MAX, PEER_URL_BYTES_MAX, PEERS_MAX, PeerSettings, PeerTls,
+    PeerTrust,
 };
+pub(crate) use federation::{NewPeerFields, added_peers, new_peer};
 pub use http::{HttpSettings, HttpSocket};
 pub use learning::LearningSettings;
 pub use log::{LogFormat, LogSettings};

@@ -7,6 +7,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `added` | peers that were added while the server runs, and their file |
 //! | `answers` | requests and responses, common to both listeners |
 //! | `counted_body` | response bodies whose memory is counted until they are sent |
 //! | `links` | the tasks that fetch segments from other servers, and the exporter |
@@ -17,6 +18,7 @@
 //! | `pausing` | peers that an operator has paused |
 //! | `export_task` | writes the logs for other servers, and handles a failing folder |
 
+mod added;
 mod answers;
 mod counted_body;
 mod export_task;
@@ -27,9 +29,11 @@ mod local;
 mod pausing;
 mod peers;
 
+pub use added::AddedPeersError;
+pub(crate) use added::{AddedPeers, PeerChangeError};
 pub(crate) use answers::{OfferQuery, Stop};
 pub use links::FederationError;
-pub(crate) use links::Links;
+pub(crate) use links::{LinkSet, Links};
 pub(crate) use listener::Listener;
 pub(crate) use pausing::{PAUSED_STATE, Paused};
 pub(crate) use peers::FORGOTTEN_STATES;
@@ -65,6 +69,9 @@ pub(crate) struct Federation {
     identity: OnceLock<Identity>,
     peers: Mutex<Vec<PeerStatus>>,
     pub(crate) paused: Paused,
+    pub(crate) added: AddedPeers,
+    /// The links, while they run.
+    links: Mutex<Option<Arc<LinkSet>>>,
     /// Number of log bytes sent to each server.
     sent: Mutex<BTreeMap<[u8; 32], u64>>,
     /// One permit for each waiting request.
@@ -80,6 +87,8 @@ impl Default for Federation {
             identity: OnceLock::new(),
             peers: Mutex::default(),
             paused: Paused::default(),
+            added: AddedPeers::default(),
+            links: Mutex::default(),
             sent: Mutex::default(),
             waiting: Semaphore::new(WAITING_MAX),
             answers: Arc::new(Semaphore::new(ANSWERS_BYTES_MAX)),
@@ -101,6 +110,23 @@ impl Federation {
     /// Returns this server's public key in text form.
     pub(crate) fn key(&self) -> String {
         self.identity.get().map(|identity| identity.key.to_string()).unwrap_or_default()
+    }
+
+    /// Sets the running links.
+    fn set_links(&self, links: Option<Arc<LinkSet>>) {
+        *self.links.lock().unwrap_or_else(PoisonError::into_inner) = links;
+    }
+
+    /// Puts the peers of the current settings into effect.
+    pub(crate) fn apply(&self) -> Result<(), FederationError> {
+        let links = self.links.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        links.map_or(Ok(()), |links| links.apply())
+    }
+
+    /// Drops what is known about a peer that was removed.
+    pub(crate) fn drop_peer(&self, key: [u8; 32]) {
+        self.paused.set(key, false);
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
     }
 
     /// Stores the state of the peers.

@@ -80,7 +80,7 @@ pub use accounts::AccountError;
 pub use admin_token::AdminTokenError;
 pub use certificate::Certificate;
 pub use config::{Config, ConfigError};
-pub use federation::FederationError;
+pub use federation::{AddedPeersError, FederationError};
 pub use fuzzy_keys::KeyFileError;
 pub use policy::PolicyChangeError;
 pub use server::{LINK_MINUTES, Listening, ServeError, Server};

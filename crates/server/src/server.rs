@@ -32,7 +32,7 @@ use crate::clock::system_time;
 use crate::config::{Config, DashboardSettings, Settings};
 use crate::dcc::Dcc;
 use crate::descriptor_limit;
-use crate::federation::{self, FederationError, Identity, Links};
+use crate::federation::{self, AddedPeersError, FederationError, Identity, Links};
 use crate::fuzzy::{Fuzzy, Vault};
 use crate::fuzzy_keys::{self, KeyFileError};
 use crate::history::Recorder;
@@ -212,6 +212,9 @@ pub enum ServeError {
         /// The difference.
         difference: RealmMismatch,
     },
+    /// The peers that were added at run time cannot be read.
+    #[error(transparent)]
+    AddedPeers(#[from] AddedPeersError),
     /// The exchange with other servers cannot start.
     #[error(transparent)]
     Federation(#[from] FederationError),
@@ -232,6 +235,8 @@ impl Server {
         check_modes(directory);
         let key = node_key::own(directory)?;
         let service = Arc::new(Service::new(store, config.settings.clone()));
+        let peers = service.federation.added.load(directory, &config.settings.peers)?;
+        service.change_settings(Settings { peers, ..config.settings.clone() });
         service.set_startup(directory, config);
         service.admin_token.load(directory)?;
         bring_up_to_date(&service)?;
@@ -503,10 +508,10 @@ impl Server {
     pub fn reload(&self, config: &Config) -> Result<(), ServeError> {
         apply_accounts(&self.service, &config.settings)?;
         policy::adopt(&self.service, &config.settings.trust)?;
-        self.service.change_settings(config.settings.clone());
-        if let Some(links) = &self.links {
-            links.hear(&self.service, &self.started_with.settings.peers)?;
-        }
+        self.service.federation.added.configure(&config.settings.peers, |peers| {
+            self.service.change_settings(Settings { peers, ..config.settings.clone() });
+            self.service.federation.apply()
+        })?;
         for setting in self.started_with.unlike(config) {
             tracing::warn!(setting, "this setting takes effect after a restart");
         }

@@ -26,6 +26,9 @@ pub const FUZZY_KEY_FILE: &str = "fuzzy.key";
 /// Name of the file that holds the administrator's token.
 pub const ADMIN_TOKEN_FILE: &str = "admin.token";
 
+/// Name of the file with the peers that were added while the server runs.
+pub const PEERS_FILE: &str = "peers.toml";
+
 /// Name of the folder of logs that other servers read.
 pub const SHELF_FOLDER: &str = "shelf";
 
@@ -48,10 +51,11 @@ const REPLICA_FILE: &str = "replica";
 const LOST_AND_FOUND: &str = "lost+found";
 
 /// Names of files that may be in the directory, next to the store's files or before the store is founded.
-const NAMES_BESIDE: [&str; 10] = [
+const NAMES_BESIDE: [&str; 11] = [
     NODE_KEY_FILE,
     FUZZY_KEY_FILE,
     ADMIN_TOKEN_FILE,
+    PEERS_FILE,
     HISTORY_FILE,
     DAMAGED_HISTORY_FILE,
     PRECISION_FILE,
@@ -122,7 +126,7 @@ impl Listing {
 /// left unfinished.
 fn is_beside(name: &str) -> bool {
     let is_unfinished = || {
-        let replaced = [NODE_KEY_FILE, FUZZY_KEY_FILE, ADMIN_TOKEN_FILE];
+        let replaced = [NODE_KEY_FILE, FUZZY_KEY_FILE, ADMIN_TOKEN_FILE, PEERS_FILE];
         name.ends_with(".new")
             && replaced.iter().any(|file| name.strip_prefix(file).is_some_and(|rest| rest.starts_with('.')))
     };
@@ -236,6 +240,8 @@ mod tests {
             "node.key.4711.new".into(),
             "fuzzy.key".into(),
             "fuzzy.key.new".into(),
+            "peers.toml".into(),
+            "peers.toml.new".into(),
             "history.bruit".into(),
             "history.bruit.damaged".into(),
             "precision.bruit".into(),

@@ -52,7 +52,7 @@ mod writer;
 pub use clearinghouse::Clearinghouse;
 pub use directory::{
     ADMIN_TOKEN_FILE, DAMAGED_HISTORY_FILE, DAMAGED_PRECISION_FILE, FUZZY_KEY_FILE, HISTORY_FILE, LockError,
-    NODE_KEY_FILE, PRECISION_FILE, SHELF_FOLDER, quoted,
+    NODE_KEY_FILE, PEERS_FILE, PRECISION_FILE, SHELF_FOLDER, quoted,
 };
 pub use findings::{Advice, Finding};
 pub use founding::{FOUNDING_FILE, Founding, FoundingError, RELEASED, UnfitFounding};

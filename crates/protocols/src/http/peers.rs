@@ -54,6 +54,26 @@ pub struct PeerStatus {
     pub bytes_refused: u64,
     /// Number of refused segments, by reason.
     pub refused: Vec<RefusedSegments>,
+    /// True if the peer was added while the server ran, so that it can be removed in the same way. False if it is in the
+    /// configuration.
+    #[serde(default)]
+    pub added: bool,
+}
+
+/// A peer to add while the server runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewPeer {
+    /// Local name of the peer: letters, digits, `.`, `_` and `-`.
+    pub name: String,
+    /// URL to request segments from, such as `https://bruit.example.net:8626`. Without it, the peer may read from this
+    /// server, but this server does not ask the peer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Public key of the peer, as `bruit keys show` prints it there.
+    pub key: String,
+    /// `peer` for a server of another operator, or `cluster` for a node of this server's cluster.
+    pub relation: String,
 }
 
 /// Number of segments refused for one reason.

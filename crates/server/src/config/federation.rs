@@ -11,7 +11,7 @@ use bruit_federation::transport::nats::{Login, NatsSettings, REPLICAS_MAX};
 use serde::Deserialize;
 
 use super::raw::{RawListen, within};
-use super::{ConfigError, MANY_NEVER, invalid};
+use super::{ConfigError, MANY_NEVER, invalid, syntax};
 use crate::units::{Bytes, Span};
 
 /// Maximum number of peers, which is the number of other servers that the engine can know.
@@ -19,6 +19,9 @@ pub const PEERS_MAX: usize = bruit_engine::exchange::MEMBERS_MAX;
 
 /// Maximum length of a peer's name.
 pub const PEER_NAME_BYTES_MAX: usize = 64;
+
+/// Maximum length of the URL of a peer that is added while the server runs.
+pub const PEER_URL_BYTES_MAX: usize = 2_048;
 
 /// Default maximum recipient count accepted from a peer for one signature.
 const BULK_CAP: u32 = 100;
@@ -60,6 +63,8 @@ pub struct PeerSettings {
     pub bulk_cap: u32,
     /// Authentication of the peer at its URL.
     pub tls: PeerTls,
+    /// True if the peer was added while the server runs, and is not in the configuration file.
+    pub added: bool,
 }
 
 /// The initial trust in a server of another operator.
@@ -148,6 +153,48 @@ pub(super) struct RawNats {
     max_bytes: Option<Bytes>,
 }
 
+/// The file with the peers that were added while the server runs.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AddedFile {
+    #[serde(default)]
+    peers: Vec<RawPeer>,
+}
+
+/// Parses the file with the peers that were added while the server runs.
+pub(crate) fn added_peers(text: &str) -> Result<Vec<PeerSettings>, ConfigError> {
+    let file: AddedFile = toml::from_str(text).map_err(|error| syntax(text, &error))?;
+    let peers = peers(file.peers)?;
+    Ok(peers.into_iter().map(|peer| PeerSettings { added: true, ..peer }).collect())
+}
+
+/// The fields of a peer to add.
+#[derive(Clone, Debug)]
+pub(crate) struct NewPeerFields {
+    pub(crate) name: String,
+    pub(crate) url: Option<String>,
+    pub(crate) key: String,
+    pub(crate) relation: String,
+}
+
+/// Checks the fields of a peer to add. All other settings have their defaults.
+pub(crate) fn new_peer(fields: NewPeerFields) -> Result<PeerSettings, ConfigError> {
+    let NewPeerFields { name, url, key, relation } = fields;
+    let relation = match &*relation {
+        "cluster" => RawRelation::Cluster,
+        "peer" => RawRelation::Peer,
+        _ => return Err(invalid("relation", "expected \"peer\" or \"cluster\"")),
+    };
+    let is_plain = |url: &String| {
+        url.len() <= PEER_URL_BYTES_MAX && url.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"\\".contains(&byte))
+    };
+    if !url.as_ref().is_none_or(is_plain) {
+        let reason = format!("expected at most {PEER_URL_BYTES_MAX} visible ASCII characters without quotes");
+        return Err(invalid("url", reason));
+    }
+    RawPeer { name, url, key, relation, trust: None, group: None, bulk_cap: None, tls: None }.check()
+}
+
 /// Checks the peers and requires distinct names and keys.
 pub(super) fn peers(given: Vec<RawPeer>) -> Result<Vec<PeerSettings>, ConfigError> {
     if given.len() > PEERS_MAX {
@@ -192,6 +239,7 @@ impl RawPeer {
             group: self.group.unwrap_or_else(|| self.name.clone()),
             bulk_cap: within(&format!("{place}: bulk_cap"), self.bulk_cap.unwrap_or(BULK_CAP), 0, MANY_NEVER)?,
             tls: self.tls.unwrap_or(if is_encrypted { PeerTls::Pinned } else { PeerTls::Web }),
+            added: false,
             name: self.name,
         };
         peer.source(&[0; 32]).map_err(|error| invalid(&place, format!("url: {error}")))?;
@@ -287,6 +335,7 @@ mod tests {
             group: "p1".into(),
             bulk_cap: 100,
             tls: PeerTls::Pinned,
+            added: false,
         };
         assert_eq!(config.settings.peers, [expected]);
         let config = Config::parse(&peer(1, "url = \"http://127.0.0.1/files\"\ntrust = \"pinned\"")).unwrap();

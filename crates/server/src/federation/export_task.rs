@@ -20,8 +20,8 @@ use crate::service::Service;
 /// The exporter and its settings.
 pub(super) struct ExportTask {
     exporter: Exporter,
-    is_cluster: bool,
-    /// True if the configuration at the start has peers, a broker, or a folder to publish in.
+    has_broker: bool,
+    /// True if there is a broker or a folder to publish in.
     is_wanted: bool,
 }
 
@@ -31,10 +31,10 @@ impl ExportTask {
     /// # Errors
     /// If `is_wanted` is true, returns the reason why the exporter cannot start. Otherwise, the server runs without the
     /// exporter, and each later step retries.
-    pub(super) fn start(service: &Service, shelf: &Shelf, is_cluster: bool, is_wanted: bool) -> Result<Self, String> {
-        let mut task = Self { exporter: Exporter::default(), is_cluster, is_wanted };
+    pub(super) fn start(service: &Service, shelf: &Shelf, has_broker: bool, is_wanted: bool) -> Result<Self, String> {
+        let mut task = Self { exporter: Exporter::default(), has_broker, is_wanted };
         task.carry_out(service, shelf, true);
-        match task.exporter.other_error().filter(|_| is_wanted) {
+        match task.exporter.other_error().filter(|_| task.is_wanted(service)) {
             Some(error) => Err(error.to_owned()),
             None => Ok(task),
         }
@@ -48,13 +48,13 @@ impl ExportTask {
 
     fn carry_out(&mut self, service: &Service, shelf: &Shelf, is_waiting: bool) {
         let store = &service.store;
-        let is_wanted = self.is_wanted(service);
+        let (is_wanted, is_cluster) = (self.is_wanted(service), self.is_cluster(service));
         loop {
             let moment = Moment { now: service.now(), uptime: service.uptime() };
             let around = Surroundings {
                 key: shelf.key(),
                 realm: shelf.realm(),
-                is_cluster: self.is_cluster,
+                is_cluster,
                 is_wanted,
                 awaits_cluster: is_waiting,
                 durable: store.status().durable,
@@ -74,6 +74,11 @@ impl ExportTask {
                 ExportRequest::Tidy { live, now } => self.exporter.tidied(shelf.tidy(&live, now), moment),
             }
         }
+    }
+
+    /// Returns true if this server is a node of a cluster. A node may have been added since the start.
+    fn is_cluster(&self, service: &Service) -> bool {
+        self.has_broker || service.settings().peers.iter().any(|peer| peer.relation == Relation::Cluster)
     }
 
     /// Returns true if other servers read the logs. A peer may have been added since the start.

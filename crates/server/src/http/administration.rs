@@ -12,7 +12,7 @@ use bruit_engine::event::Event;
 use bruit_engine::whitelist::WhitelistChange;
 use bruit_protocols::http::{
     AccountHistory, AccountName, AccountPage, AccountPatch, ClockAccepted, Done, Explained, History, NewAccount,
-    PeerName, SignInLink, Sites, Stats, Whitelist, WhitelistEntry,
+    NewPeer, PeerName, SignInLink, Sites, Stats, Whitelist, WhitelistEntry,
 };
 use bruit_protocols::prometheus;
 use serde::Deserialize;
@@ -43,7 +43,7 @@ pub(super) fn routes(http: Http) -> Router<Http> {
         .route("/v1/whitelist", get(list_whitelist).post(add_to_whitelist).delete(remove_from_whitelist))
         .route("/v1/sites", get(list_sites))
         .route("/v1/dashboard/link", post(create_link))
-        .route("/v1/peers", get(federation::peers))
+        .route("/v1/peers", get(federation::peers).post(add_peer).delete(remove_peer))
         .route("/v1/peers/forget", post(forget_peer))
         .route("/v1/peers/restore", post(restore_peer))
         .route("/v1/peers/pause", post(pause_peer))
@@ -237,6 +237,24 @@ async fn create_link(State(http): State<Http>, caller: Caller, headers: HeaderMa
     let url = token.and_then(|token| service.sign_in_link(token)).ok_or_else(off);
     audit(&caller.who(), "dashboard.link", "a link that signs in once", url.as_ref().err().map(Fault::detail));
     Ok(Reply(Disposition::Accepted, SignInLink { url: url?, seconds: LINK_LIFETIME.as_secs() }))
+}
+
+async fn add_peer(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
+    caller.require(Right::Administer)?;
+    let new: NewPeer = read_json(&http, request).await?;
+    let subject = new.name.clone();
+    let added = http.compute(move |service| federation::addition(service, new)).await;
+    let answer = added.map(|()| Reply(Disposition::Accepted, Done { changed: true }));
+    audited(&caller, "peer.add", &subject, answer)
+}
+
+async fn remove_peer(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
+    caller.require(Right::Administer)?;
+    let named: PeerName = read_json(&http, request).await?;
+    let subject = named.peer.clone();
+    let removed = http.compute(move |service| federation::removal(service, &named.peer)).await;
+    let answer = removed.map(|()| Reply(Disposition::Accepted, Done { changed: true }));
+    audited(&caller, "peer.remove", &subject, answer)
 }
 
 async fn forget_peer(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {

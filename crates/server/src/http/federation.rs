@@ -5,17 +5,20 @@ use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, Uri};
 use axum::response::{IntoResponse, Response};
 use bruit_engine::event::Event;
+use bruit_engine::exchange::Relation;
 use bruit_engine::time::Time;
+use bruit_federation::describe;
 use bruit_federation::keys::PublicKey;
 use bruit_federation::shelf::Reader;
-use bruit_protocols::http::{Peers, SiteProgram, SiteState};
+use bruit_protocols::http::{NewPeer, PeerStatus, Peers, SiteProgram, SiteState};
 
 use super::Http;
 use super::caller::{Caller, Right};
 use super::fault::{Fault, Reply};
 use super::router::LongPoll;
 use crate::audit::audit;
-use crate::federation::{OfferQuery, Stop};
+use crate::config::{NewPeerFields, PeerSettings, Settings, new_peer};
+use crate::federation::{FederationError, OfferQuery, PeerChangeError, Stop};
 use crate::metrics::Disposition;
 use crate::service::Service;
 
@@ -67,16 +70,71 @@ pub(super) async fn realm(State(http): State<Http>, caller: Caller) -> Result<Re
 
 pub(super) async fn peers(State(http): State<Http>, caller: Caller) -> Result<Reply<Peers>, Fault> {
     caller.require(Right::Monitor)?;
-    let federation = &http.service.federation;
-    Ok(Reply(Disposition::Other, Peers { key: federation.key(), peers: federation.peers() }))
+    let key = http.service.federation.key();
+    Ok(Reply(Disposition::Other, Peers { key, peers: states(&http.service) }))
+}
+
+/// Returns the state of every peer. The states are computed once a second, so that of a peer that was just added is not
+/// known yet.
+pub(super) fn states(service: &Service) -> Vec<PeerStatus> {
+    let (settings, now) = (service.settings(), service.now().0);
+    let mut known = service.federation.peers();
+    let state = |peer: &PeerSettings| {
+        let key = peer.key.to_string();
+        let known = known.iter_mut().find(|known| known.name == peer.name && known.key == key);
+        known.map(std::mem::take).unwrap_or_else(|| PeerStatus {
+            name: peer.name.clone(),
+            key,
+            relation: if peer.relation == Relation::Cluster { "cluster" } else { "peer" }.into(),
+            transport: if peer.url.is_some() { "https" } else { "none" }.into(),
+            state: if peer.url.is_some() { "waiting" } else { "not_asked" }.into(),
+            since: now,
+            added: peer.added,
+            ..PeerStatus::default()
+        })
+    };
+    settings.peers.iter().map(state).collect()
+}
+
+/// Adds a peer, and starts its link.
+pub(super) fn addition(service: &Service, new: NewPeer) -> Result<(), Fault> {
+    let NewPeer { name, url, key, relation } = new;
+    let url = url.filter(|url| !url.is_empty());
+    let new = new_peer(NewPeerFields { name, url, key, relation }).map_err(Fault::malformed)?;
+    if new.key.to_string() == service.federation.key() {
+        return Err(Fault::conflict("this is the key of this server: enter the key of the other server"));
+    }
+    service.federation.added.add(new, |peers| apply(service, peers)).map_err(of_change)
+}
+
+/// Removes an added peer, and ends its link.
+pub(super) fn removal(service: &Service, peer: &str) -> Result<(), Fault> {
+    let removed = service.federation.added.remove(peer, |peers| apply(service, peers)).map_err(of_change)?;
+    service.federation.drop_peer(*removed.key.as_bytes());
+    Ok(())
+}
+
+fn apply(service: &Service, peers: Vec<PeerSettings>) -> Result<(), FederationError> {
+    service.change_settings(Settings { peers, ..(*service.settings()).clone() });
+    service.federation.apply()
+}
+
+fn of_change(error: PeerChangeError) -> Fault {
+    match error {
+        PeerChangeError::Conflict(text) => Fault::conflict(text),
+        PeerChangeError::Disk(error) => {
+            Fault::busy(format!("failed to write peers.toml in the data directory: {error}"))
+        }
+        PeerChangeError::Exchange(error) => Fault::conflict(describe(&error)),
+    }
 }
 
 /// Pauses the link to a peer, or resumes it. Returns true if anything changed.
 pub(super) fn pausing(service: &Service, peer: &str, is_paused: bool) -> Result<bool, Fault> {
     let settings = service.settings();
     let known = settings.peers.iter().find(|known| known.name == peer);
-    let known = known.ok_or_else(|| Fault::malformed("no such peer: expected a name in [[peers]]"))?;
-    // Allow resuming a peer whose URL was removed, because its link runs until a restart.
+    let known = known.ok_or_else(|| Fault::malformed("no such peer: expected the name of a peer"))?;
+    // A pause can end after the URL was removed.
     if is_paused && known.url.is_none() {
         return Err(Fault::conflict("that peer has no URL: this server does not query it, so it cannot be paused"));
     }
@@ -90,7 +148,7 @@ pub(super) fn forgetting(service: &Service, peer: &str, is_forgotten: bool) -> R
     let named = settings.peers.iter().find(|known| known.name == peer).map(|known| known.key);
     let key = named.or_else(|| peer.parse::<PublicKey>().ok());
     let key =
-        *key.ok_or_else(|| Fault::malformed("no such peer: expected a name in [[peers]] or a public key"))?.as_bytes();
+        *key.ok_or_else(|| Fault::malformed("no such peer: expected the name of a peer or a public key"))?.as_bytes();
     let (own, is_so, recorded) = service.store.check(|engine| {
         let exchange = engine.exchange();
         let recorded = exchange.forgotten().find(|(of, _)| *of == key).map(|(_, record)| record.at);

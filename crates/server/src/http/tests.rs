@@ -6,8 +6,9 @@ use bruit_protocols::http::{
     AccountDay, AccountEntry, AccountHistory, AccountName, AccountPage, AccountPatch, AccountTrust, Checked,
     CheckedSignature, Claimed, ClockAccepted, Condition, Counted, Done, Evidence, Explained, ExplainedSignature,
     Generation, GenerationClaims, GenerationRecipients, History, HistorySlot, LearnAnswer, NamedSignature, NewAccount,
-    Outline, PeerName, PeerStatus, Peers, Problem, Ready, Recovery, RefusedSegments, RequestCount, Ring, SignInLink,
-    SignatureReporter, Site, Sites, Stats, Store, Subject, Table, Text, TrustPolicy, Whitelist, WhitelistEntry,
+    NewPeer, Outline, PeerName, PeerStatus, Peers, Problem, Ready, Recovery, RefusedSegments, RequestCount, Ring,
+    SignInLink, SignatureReporter, Site, Sites, Stats, Store, Subject, Table, Text, TrustPolicy, Whitelist,
+    WhitelistEntry,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -58,7 +59,7 @@ fn every_field_of_every_type_is_described_and_its_example_is_read() {
         Subject NamedSignature Outline Text Checked CheckedSignature Claimed Counted LearnAnswer Explained
         ExplainedSignature GenerationClaims GenerationRecipients Evidence SignatureReporter Stats Ring Generation
         Table Store Recovery RequestCount AccountPage AccountEntry AccountTrust AccountHistory AccountDay NewAccount
-        AccountPatch AccountName TrustPolicy Whitelist Done Problem Peers PeerName PeerStatus RefusedSegments
+        AccountPatch AccountName TrustPolicy Whitelist Done Problem Peers PeerName NewPeer PeerStatus RefusedSegments
         Condition Ready ClockAccepted History HistorySlot Sites Site SignInLink
     );
     let entry = &document["components"]["schemas"]["WhitelistEntry"];

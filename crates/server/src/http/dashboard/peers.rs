@@ -2,7 +2,7 @@
 
 use axum::extract::{Request, State};
 use axum::response::Redirect;
-use bruit_protocols::http::PeerStatus;
+use bruit_protocols::http::{NewPeer, PeerStatus};
 use maud::{Markup, html};
 
 use super::super::Http;
@@ -16,26 +16,16 @@ use super::page::{self, View};
 use super::sign_in::media;
 use super::viewer::Viewer;
 use crate::audit::audit;
+use crate::config::{PEER_NAME_BYTES_MAX, PEER_URL_BYTES_MAX};
 use crate::federation::{FORGOTTEN_STATES, PAUSED_STATE};
 
 /// Number of peers in the drawing. The table lists all of them.
 const DRAWN_MAX: usize = 16;
 
-/// An example of a peer in the configuration file.
-const SECTION: &str = "\
-[federation]
-listen = \"0.0.0.0:8626\"
-
-[[peers]]
-name = \"bruit.example.net\"
-url = \"https://bruit.example.net:8626\"
-key = \"KEY OF THE OTHER SERVER\"
-relation = \"peer\"";
-
 /// Shows the peers.
 pub(super) async fn show(State(http): State<Http>, viewer: Viewer) -> Markup {
-    let federation = &http.service.federation;
-    let (key, peers) = (federation.key(), federation.peers());
+    let (key, peers) = (http.service.federation.key(), federation::states(&http.service));
+    let is_reachable = http.service.started_with().is_none_or(|config| !config.listen.federation.is_empty());
     let content = html! {
         @if peers.is_empty() { (none()) } @else {
             section .card {
@@ -44,7 +34,7 @@ pub(super) async fn show(State(http): State<Http>, viewer: Viewer) -> Markup {
                 (table(&viewer, &peers))
             }
         }
-        (addition(&key))
+        (addition(&viewer, &key, is_reachable))
     };
     page::view(&viewer, View::Peers, &content)
 }
@@ -61,21 +51,58 @@ fn none() -> Markup {
     }
 }
 
-/// Shows how to add a server. Peers are part of the configuration file, so a page cannot add one.
-fn addition(key: &str) -> Markup {
+/// Shows the key of this server, and the form that adds another one.
+fn addition(viewer: &Viewer, key: &str, is_reachable: bool) -> Markup {
     html! {
         section .card {
             h2 { "Add a server" }
             p { "Each of the two servers needs the other's public key. The key of this server is:" }
             pre tabindex="0" { (key) }
-            p {
-                "Add the other server to the configuration file of this one, and this one to that of the other server. \
-                Use " code { "relation = \"cluster\"" } " only for your own servers."
+            @if !is_reachable {
+                p {
+                    "Other servers cannot ask this one, because it has no address for them. Set one in the configuration \
+                    file, and restart:"
+                }
+                pre tabindex="0" { "[federation]\nlisten = \"0.0.0.0:8626\"" }
             }
-            pre tabindex="0" { (SECTION) }
-            p { "Then check the file and restart:" }
-            pre tabindex="0" { "bruit serve --config /etc/bruit.toml --check-config\nsystemctl restart bruit" }
-            p .hint { code { "docs/operators/peers.md" } " and " code { "docs/operators/cluster.md" } " describe the steps." }
+            @if viewer.can_administer {
+                form method="post" action=(View::Peers.path()) autocomplete="off" {
+                    (page::form_token(viewer))
+                    input type="hidden" name="action" value="add";
+                    div .row {
+                        div {
+                            label for="peer-name" { "Name" }
+                            input #peer-name name="peer" required maxlength=(PEER_NAME_BYTES_MAX) pattern="[A-Za-z0-9._\\-]+"
+                                title="letters, digits, dots, underscores and hyphens" autocomplete="off";
+                        }
+                        div {
+                            label for="peer-url" { "URL (empty if it cannot be reached)" }
+                            input #peer-url name="url" maxlength=(PEER_URL_BYTES_MAX) placeholder="https://bruit.example.net:8626" autocomplete="off";
+                        }
+                        div {
+                            label for="peer-key" { "Public key (" code { "bruit keys show" } ")" }
+                            input #peer-key name="key" required spellcheck="false" autocomplete="off";
+                        }
+                        div {
+                            label for="peer-relation" { "Relation" }
+                            select #peer-relation name="relation" {
+                                option value="peer" { "another operator's server" }
+                                option value="cluster" { "my own node: counts add up" }
+                            }
+                        }
+                        button type="submit" { "Add" }
+                    }
+                }
+                p .hint {
+                    "A server that is added here is asked at once, and after every restart. Anyone who has the key of your \
+                    own node can list and revoke anything here. Through a broker, the data of an added server arrives only \
+                    after a restart."
+                }
+            }
+            p .hint {
+                "Both servers must have the same realm. " code { "docs/operators/peers.md" } " and "
+                code { "docs/operators/cluster.md" } " describe the steps, and the settings that only the configuration file has."
+            }
         }
     }
 }
@@ -164,7 +191,7 @@ fn row(viewer: &Viewer, peer: &PeerStatus) -> Markup {
 /// Shows the buttons of a peer.
 fn actions(viewer: &Viewer, peer: &PeerStatus) -> Markup {
     if FORGOTTEN_STATES.contains(&&*peer.state) {
-        return button(viewer, peer, ("restore", "Accept again", "quiet"), None);
+        return html! { (button(viewer, peer, ("restore", "Accept again", "quiet"), None)) (removal(viewer, peer)) };
     }
     let warning = format!("Forget {}? Everything that was learned from it is removed.", peer.name);
     html! {
@@ -174,7 +201,14 @@ fn actions(viewer: &Viewer, peer: &PeerStatus) -> Markup {
             (button(viewer, peer, ("pause", "Pause", "quiet"), None))
         }
         (button(viewer, peer, ("forget", "Forget", "danger"), Some(warning)))
+        (removal(viewer, peer))
     }
+}
+
+/// Shows the button that removes an added peer. Peers of the configuration file are removed there.
+fn removal(viewer: &Viewer, peer: &PeerStatus) -> Markup {
+    let warning = format!("Remove {}? What was learned from it stays.", peer.name);
+    html! { @if peer.added { (button(viewer, peer, ("remove", "Remove", "danger"), Some(warning))) } }
 }
 
 fn button(
@@ -193,7 +227,7 @@ fn button(
     }
 }
 
-/// Pauses, resumes or forgets a peer, or accepts it again.
+/// Adds, removes, pauses, resumes or forgets a peer, or accepts it again.
 pub(super) async fn change(State(http): State<Http>, viewer: Viewer, request: Request) -> Result<Redirect, Failure> {
     let (parts, body) = request.into_parts();
     let (bytes, _permits) = collect(body, SMALL_BYTES_MAX, &http.bodies).await?;
@@ -201,15 +235,33 @@ pub(super) async fn change(State(http): State<Http>, viewer: Viewer, request: Re
     viewer.check_change(&form)?;
     let peer = form.text("peer");
     let (action, result) = match form.text("action") {
+        "add" => ("peer.add", add(&http, &form).await),
+        "remove" => ("peer.remove", remove(&http, peer).await),
         "forget" => ("peer.forget", forget(&http, peer, true).await),
         "restore" => ("peer.restore", forget(&http, peer, false).await),
         "pause" => ("peer.pause", federation::pausing(&http.service, peer, true)),
         "resume" => ("peer.resume", federation::pausing(&http.service, peer, false)),
-        _ => return Err(Fault::malformed("unknown action: expected forget, restore, pause or resume").into()),
+        _ => {
+            return Err(
+                Fault::malformed("unknown action: expected add, remove, forget, restore, pause or resume").into()
+            );
+        }
     };
     audit(&viewer.caller.who(), action, peer, result.as_ref().err().map(Fault::detail));
     result?;
     Ok(Redirect::to(View::Peers.path()))
+}
+
+async fn add(http: &Http, form: &Form) -> Result<bool, Fault> {
+    let text = |name: &str| form.text(name).to_owned();
+    let url = Some(text("url")).filter(|url| !url.is_empty());
+    let new = NewPeer { name: text("peer"), url, key: text("key"), relation: text("relation") };
+    http.compute(move |service| federation::addition(service, new)).await.map(|()| true)
+}
+
+async fn remove(http: &Http, peer: &str) -> Result<bool, Fault> {
+    let peer = peer.to_owned();
+    http.compute(move |service| federation::removal(service, &peer)).await.map(|()| true)
 }
 
 async fn forget(http: &Http, peer: &str, is_forgotten: bool) -> Result<bool, Fault> {
