@@ -98,7 +98,7 @@ const MUTATIONS: &[Mutation] = &[
     ),
     fault(
         "offset of a kept segment",
-        5,
+        10,
         "coordinator/receiver.rs",
         "(offset, rest) = (offset + bytes.len() as u64, behind);\n        }\n        match refusal",
         "rest = behind;\n        }\n        match refusal",
@@ -119,14 +119,14 @@ const MUTATIONS: &[Mutation] = &[
     ),
     fault(
         "unsynced segments",
-        9,
+        21,
         "coordinator/exporter.rs",
         "self.unreleased.is_none_or(|sequence| around.durable >= sequence)",
         "true",
     ),
     fault(
         "heartbeat",
-        4,
+        9,
         "coordinator/exporter.rs",
         "is_durable && (is_silent || self.unreleased.is_some())",
         "is_durable && self.unreleased.is_some()",
