@@ -186,11 +186,10 @@ impl Mutation {
 
 /// Builds the copy and runs networks until one fails. Returns its seed and the violated condition.
 fn catch(copy: &Path, mutation: &Mutation, first_seed: u64) -> Result<Option<String>> {
-    let target = command::target_directory()?;
     let mut build = command::cargo(&["build", "--quiet", "--package", "bruit-federation", "--features", "simulation"]);
-    command::run(build.args(["--example", "networks"]).current_dir(copy).env("CARGO_TARGET_DIR", &target))?;
-    let program = target.join("debug/examples/networks");
-    mutation.battery.iter().try_for_each(|test| fails_battery(copy, &target, test))?;
+    command::run(build.args(["--example", "networks"]).current_dir(copy).env_remove("CARGO_TARGET_DIR"))?;
+    let program = copy.join("target/debug/examples/networks");
+    mutation.battery.iter().try_for_each(|test| fails_battery(copy, test))?;
     let failure = first_failure(&program, 1, mutation.seed)?;
     if failure.is_some() { Ok(failure) } else { first_failure(&program, NETWORKS, first_seed) }
 }
@@ -199,11 +198,11 @@ fn catch(copy: &Path, mutation: &Mutation, first_seed: u64) -> Result<Option<Str
 ///
 /// # Errors
 /// An error if the test passes, or cannot be built.
-fn fails_battery(copy: &Path, target: &Path, test: &str) -> Result<()> {
+fn fails_battery(copy: &Path, test: &str) -> Result<()> {
     let arguments = ["test", "--quiet", "--package", "bruit-server", "--test", "battery"];
     let battery = || {
         let mut command = command::cargo(&arguments);
-        command.current_dir(copy).env("CARGO_TARGET_DIR", target);
+        command.current_dir(copy).env_remove("CARGO_TARGET_DIR");
         command
     };
     command::run(battery().arg("--no-run"))?;

@@ -1,4 +1,5 @@
-//! The cost of open dashboards: processor time of checks with and without them in turn, and memory for each.
+//! The cost of open dashboards: the processor time of checks, measured alternately with and without open dashboards, and
+//! the memory that each dashboard uses.
 //!
 //! Both kinds of rounds alternate within one run of one server. Only the processor time of the server's process is
 //! compared, because throughput depends on what else runs on the machine.

@@ -270,7 +270,7 @@ impl Shelf {
     /// is discarded.
     ///
     /// # Errors
-    /// [`ShelfError`]; other servers still have the segment.
+    /// [`ShelfError`] if the segment could not be stored. It is not lost, because other servers still have it.
     pub fn keep_segment(&self, chain: &Chain, offset: u64, segment: &[u8]) -> Result<(), ShelfError> {
         // Hold the lock throughout, because two sources may deliver the same segment.
         let mut state = self.lock();

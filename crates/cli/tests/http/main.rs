@@ -119,7 +119,7 @@ fn good_mail_that_was_taught_is_no_spam_when_spam_copies_it() {
     assert_eq!((&checked["verdict"], &checked["reason"]), (&json!("unknown"), &json!("not_reported")), "{checked}");
     assert_eq!(
         expect(&server, "learn", "Subject: none\n\n", 0),
-        "no text learned: the message has no text or file of its own to learn\n"
+        "no text learned: the message is empty, or only quotes or forwards another message\n"
     );
 }
 

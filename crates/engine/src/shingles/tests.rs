@@ -403,7 +403,7 @@ fn a_record_takes_170_bytes_at_most_all_included() {
     assert_eq!(found, 199_999);
     let false_matches = (200_000..250_000).filter(|&number| is_known(&shingles, number) != (false, false)).count();
     assert_eq!(false_matches, 0);
-    // The numbers of records with the most overhead: slightly more than fit in a hash table before it doubles.
+    // The overhead per record is highest just after a hash table has doubled.
     for records in [611_700, RECORDS_MAX] {
         let bytes = index(records).bytes() as f64 / records as f64;
         assert!(bytes <= 170.0, "{records} records: {bytes} bytes each");

@@ -118,7 +118,7 @@ impl OwnerTable {
     }
 }
 
-/// A table without parts that distinguishes more owners; see [`OwnerTable::without_parts`].
+/// A table that does not store parts, and can distinguish more owners instead. See [`OwnerTable::without_parts`].
 pub type OwnerTableWithoutParts = OwnerTable<WIDE_TAG_BITS>;
 
 impl OwnerTableWithoutParts {

@@ -55,8 +55,8 @@ impl LocalServer {
     }
 }
 
-/// Returns the accepted origins: the configured servers that are not forgotten, and this server, whose earlier segments
-/// peers may hold.
+/// Returns the accepted origins: the configured servers that are not forgotten, and this server itself, because peers
+/// may hold segments that it published earlier.
 fn known(service: &Service, own: PublicKey, peers: &[PeerSettings]) -> Known {
     let is_accepted = |peer: &&PeerSettings| !service.has_forgotten(peer.key.as_bytes());
     let others = peers.iter().filter(is_accepted).map(|peer| (peer.key, peer.relation));

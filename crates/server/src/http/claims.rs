@@ -94,8 +94,8 @@ fn claimed(events: &[Event], outcomes: &[Outcome]) -> Result<Claimed, Fault> {
         let pairs = events.iter().zip(outcomes).filter(move |(event, _)| is_claim(event) == of_claims);
         pairs.filter_map(|(_, outcome)| outcome.refusal()).filter(|refusal| *refusal != Refusal::Whitelisted)
     };
-    // Prefer the refusal of a claim. If only another event was refused, such as the one that stores the text, near
-    // replicas will not be recognised.
+    // Report the refusal of a claim rather than that of another event. If no claim was refused, report the other refusal:
+    // if it is that of the text, near replicas will not be recognised.
     let last = refusals(true).next_back().or_else(|| refusals(false).next());
     let claimed =
         Claimed { reason: last.map(|refusal| refusal.to_string()), ..response(ClaimTotals::of(events, outcomes)) };

@@ -27,7 +27,7 @@ pub(super) async fn learn(State(http): State<Http>, caller: Caller, request: Req
     let features = features.await?;
     let learnt = features.len() as u32;
     if learnt == 0 {
-        let reason = Some("the message has no text or file of its own to learn".to_owned());
+        let reason = Some("the message is empty, or only quotes or forwards another message".to_owned());
         return Ok(Reply(Disposition::Accepted, LearnAnswer { learnt, reason }));
     }
     let by = By { now: http.service.now(), reporter };

@@ -1,9 +1,10 @@
 //! Recognition of quotations and forwards, in the styles of common mail programs and the most common languages of mail.
 //!
 //! A sender could hide a text by making it look quoted, so each rule needs more than one sign. An attribution must be
-//! followed by quoted lines, or contain a date or an address. If the lines below it have no quote prefixes, it must be
-//! complete. A copied header must have an author, a date and a subject. The mark of a forward must be followed by such
-//! fields. This module works on folded text.
+//! followed by quoted lines, or contain a date or an address. If the lines below an attribution have no quote prefixes,
+//! the attribution must have a verb, a date, and either an address or the usual order of words. A copied header must
+//! have an author, a date and a subject. The mark of a forward must be followed by such fields. This module works on
+//! folded text.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

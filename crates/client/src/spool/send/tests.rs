@@ -98,8 +98,8 @@ fn fill_disk(folder: &Path, report: &SpooledReport) {
     }
 }
 
-/// A Sieve script may run for 10 seconds. An earlier version exceeded [`SendLimits::time`] by the timeout of one
-/// request.
+/// Sieve stops a script after 10 seconds, so sending must end within [`SendLimits::time`]. An earlier version of `send`
+/// took longer, by the timeout of one request.
 #[test]
 fn a_request_ends_with_the_time_limit() {
     let (_folder, spool, _) = spool(&[1, 2]);

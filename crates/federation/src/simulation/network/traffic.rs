@@ -11,7 +11,7 @@ use crate::coordinator::receiver::Request;
 use crate::coordinator::rereader::REREAD_BYTES;
 use crate::segment::split;
 use crate::shelf::Reader;
-use crate::transport::{Offer, TransportError};
+use crate::transport::{FETCH_BYTES_MAX, Offer, TransportError};
 
 /// Time after which a request without an answer fails, in addition to the time for which the request may wait for news.
 const TIMEOUT_MS: u64 = 8_000;
@@ -162,9 +162,11 @@ impl Network {
         }
     }
 
-    /// Returns the log of a chain from a server or the broker, cut off anywhere.
+    /// Returns the log of a chain from a server or the broker. During the faulty phase, it is cut off anywhere, even within
+    /// its first segment.
     fn read(&mut self, end: End, chain: &Chain, offset: u64) -> Option<Vec<u8>> {
-        let bytes_max = self.random.random_range(300..20_000);
+        let cut_off = self.random.random_range(300..20_000);
+        let bytes_max = if self.is_whole { FETCH_BYTES_MAX } else { cut_off };
         match end {
             End::Node(number) => self.nodes[number].shelf.log(chain, offset, bytes_max).unwrap(),
             End::Liar(_) if self.is_withholding => None,
