@@ -154,6 +154,10 @@ const MUTATIONS: &[Mutation] = &[
 pub(crate) fn run(first_seed: u64) -> Result<()> {
     let copy = command::target_directory()?.join("mutations");
     copy_sources(command::root(), &copy)?;
+    // A test that fails for another reason, such as a missing broker, would seem to catch a fault.
+    for test in MUTATIONS.iter().flat_map(|mutation| mutation.battery) {
+        ensure!(run_battery(&copy, test)?.contains("1 passed"), "the battery's test {test} fails without a fault");
+    }
     let mut missed = Vec::new();
     for mutation in MUTATIONS {
         let file = copy.join(mutation.path());
@@ -194,11 +198,16 @@ fn catch(copy: &Path, mutation: &Mutation, first_seed: u64) -> Result<Option<Str
     if failure.is_some() { Ok(failure) } else { first_failure(&program, NETWORKS, first_seed) }
 }
 
-/// Runs a test of the battery of transports in the copy.
-///
-/// # Errors
-/// An error if the test passes, or cannot be built.
+/// Checks that a test of the battery of transports fails in the copy.
 fn fails_battery(copy: &Path, test: &str) -> Result<()> {
+    let printed = run_battery(copy, test)?;
+    ensure!(printed.contains("1 failed"), "the battery's test {test} does not fail:\n{printed}");
+    println!("the battery's test {test} fails");
+    Ok(())
+}
+
+/// Runs a test of the battery of transports in the copy. Returns what it printed.
+fn run_battery(copy: &Path, test: &str) -> Result<String> {
     let arguments = ["test", "--quiet", "--package", "bruit-server", "--test", "battery"];
     let battery = || {
         let mut command = command::cargo(&arguments);
@@ -207,10 +216,7 @@ fn fails_battery(copy: &Path, test: &str) -> Result<()> {
     };
     command::run(battery().arg("--no-run"))?;
     let output = battery().args(["--", "--exact", test]).output()?;
-    let printed = String::from_utf8_lossy(&output.stdout);
-    ensure!(printed.contains("1 failed"), "the battery's test {test} does not fail:\n{printed}");
-    println!("the battery's test {test} fails");
-    Ok(())
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Runs networks until one fails.

@@ -16,9 +16,11 @@ use bruit_engine::realm::RealmId;
 use crate::heads::{Heads, SignedHeads, UnverifiedHeads};
 use crate::keys::PublicKey;
 use crate::segment::{UnverifiedSegment, split};
+use crate::transport::OFFER_BYTES_MAX;
 
-/// Maximum number of verified heads that are kept, for each known server. Links may offer heads of different ages.
-const VERIFIED_PER_SERVER_MAX: usize = 8;
+/// Maximum length of the verified heads that are kept: two offers of the maximum length. Links may offer heads of
+/// different ages.
+const VERIFIED_BYTES_MAX: usize = 2 * OFFER_BYTES_MAX;
 
 /// What a receiver has applied: the state on which its decisions depend.
 pub trait Frontiers {
@@ -89,24 +91,34 @@ pub struct Known {
 /// Heads with a valid signature, by the bytes that their origin signed. All links of a server share them: verifying is
 /// slow, most heads of an offer were in the offer before it, and in a mesh every link offers the same heads.
 #[derive(Debug, Default)]
-struct VerifiedHeads(Mutex<BTreeMap<Vec<u8>, Heads>>);
+struct VerifiedHeads(Mutex<HeadsByBytes>);
+
+/// Heads, and the total length of the bytes by which they are stored.
+#[derive(Debug, Default)]
+struct HeadsByBytes {
+    heads: BTreeMap<Vec<u8>, Heads>,
+    length: usize,
+}
 
 impl VerifiedHeads {
     fn get(&self, bytes: &[u8]) -> Option<Heads> {
-        self.lock().get(bytes).cloned()
+        self.lock().heads.get(bytes).cloned()
     }
 
-    /// Stores heads. If there are `heads_max` already, removes those first, and each is verified once more.
-    fn put(&self, bytes: Vec<u8>, heads: Heads, heads_max: usize) {
+    /// Stores heads. If there is no room for them, first removes all others, which then have to be verified once more.
+    fn put(&self, bytes: Vec<u8>, heads: Heads) {
         let mut verified = self.lock();
-        if verified.len() >= heads_max {
-            verified.clear();
+        if verified.length + bytes.len() > VERIFIED_BYTES_MAX {
+            *verified = HeadsByBytes::default();
         }
-        verified.insert(bytes, heads);
+        let length = bytes.len();
+        if verified.heads.insert(bytes, heads).is_none() {
+            verified.length += length;
+        }
     }
 
     /// Locks the heads. A poisoned lock is ignored, because no code here panics between related changes.
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, Heads>> {
+    fn lock(&self) -> MutexGuard<'_, HeadsByBytes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -208,7 +220,7 @@ fn believe(unverified: UnverifiedHeads<'_>, realm: RealmId, known: &Known) -> Re
         return Ok(SignedHeads { heads, bytes });
     }
     let heads = unverified.verify(realm, key)?;
-    known.verified.put(bytes.clone(), heads.clone(), known.servers.len() * VERIFIED_PER_SERVER_MAX);
+    known.verified.put(bytes.clone(), heads.clone());
     Ok(SignedHeads { heads, bytes })
 }
 
@@ -583,20 +595,27 @@ mod tests {
         let mut bytes = ours.sign(&key(1));
         *bytes.last_mut().unwrap() ^= 1;
         assert_eq!(offered(&bytes, REALM, &all).1, [ExchangeRefusal::Forged]);
-        all.verified.put(bytes.clone(), ours.clone(), 1);
+        all.verified.put(bytes.clone(), ours.clone());
         assert_eq!(offered(&bytes, REALM, &all).0, [SignedHeads { heads: ours, bytes: bytes.clone() }]);
         let nobody = Known::new([]).sharing_verified(&all);
         assert!(offered(&bytes, REALM, &nobody).0.is_empty(), "the server is no longer known");
     }
 
     #[test]
-    fn the_number_of_verified_heads_is_bounded() {
-        let known = known(&[(1, Relation::Cluster), (2, Relation::Peer)]);
-        for time in 0..3 * VERIFIED_PER_SERVER_MAX as u64 {
-            let bytes = Heads::new(REALM, origin(1), Time(time), []).sign(&key(1));
-            assert_eq!(offered(&bytes, REALM, &known).0.len(), 1);
-            assert!((1..=2 * VERIFIED_PER_SERVER_MAX).contains(&known.verified.lock().len()));
-        }
+    fn the_length_of_verified_heads_is_bounded() {
+        let known = Known::new([]);
+        let put = |number: usize, length: usize| {
+            let mut bytes = vec![0; length];
+            bytes[..8].copy_from_slice(&number.to_le_bytes());
+            known.verified.put(bytes, heads(1, &[]));
+            let verified = known.verified.lock();
+            let length: usize = verified.heads.keys().map(Vec::len).sum();
+            assert_eq!(length, verified.length);
+            assert!((1..=VERIFIED_BYTES_MAX).contains(&length), "{length} bytes");
+        };
+        (0..5).for_each(|number| put(number % 4, VERIFIED_BYTES_MAX / 3));
+        put(5, VERIFIED_BYTES_MAX);
+        put(6, 140);
     }
 
     #[test]
