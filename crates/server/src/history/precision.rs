@@ -35,6 +35,9 @@ pub(crate) struct Sample {
     pub(crate) unconfirmed: u32,
 }
 
+/// The current sample of an account: its reporter ID, its rank and the sample.
+pub(crate) type Record = (u64, Rank, Sample);
+
 /// The claim of an account to a series. An account replaces one of a lower rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
@@ -59,8 +62,12 @@ struct Series {
 
 impl Series {
     fn rank_on(&self, day: u32) -> Rank {
-        let last = self.samples.last().map_or(0, |sample| sample.day);
-        if last.saturating_add(ABANDONED_DAYS) < day { Rank::Abandoned } else { self.rank }
+        if self.last_day(day).saturating_add(ABANDONED_DAYS) < day { Rank::Abandoned } else { self.rank }
+    }
+
+    /// Returns the day of the last sample up to `today`. Later samples are from a wrong clock.
+    fn last_day(&self, today: u32) -> u32 {
+        self.samples.iter().rev().map(|sample| sample.day).find(|day| *day <= today).unwrap_or(0)
     }
 
     /// Inserts a sample, and removes the one that had its place. Returns false if nothing changed.
@@ -93,9 +100,16 @@ pub(crate) struct PrecisionHistory {
 }
 
 impl PrecisionHistory {
-    /// Adds the sample of an account's current record. Ignores it if all series belong to accounts of the same or a
-    /// higher rank.
-    pub(crate) fn add(&mut self, id: u64, rank: Rank, sample: Sample) {
+    /// Adds the current samples of all accounts. Accounts with a series come first. After a long absence of the server,
+    /// only series that get no sample from them are abandoned.
+    pub(super) fn add_all(&mut self, records: &[Record]) {
+        let (present, new): (Vec<Record>, Vec<Record>) =
+            records.iter().partition(|(id, ..)| self.by_id.contains_key(id));
+        present.into_iter().chain(new).for_each(|(id, rank, sample)| self.add(id, rank, sample));
+    }
+
+    /// Adds the sample of an account. Ignores it if all series belong to accounts of the same or a higher rank.
+    pub(super) fn add(&mut self, id: u64, rank: Rank, sample: Sample) {
         let Some(number) = self.by_id.get(&id).copied().or_else(|| self.assign(id, rank, sample.day)) else { return };
         let Some(series) = self.series.get_mut(number) else { return };
         series.rank = rank;
@@ -112,9 +126,7 @@ impl PrecisionHistory {
             self.series.len() - 1
         } else {
             let lowest =
-                self.series.iter().enumerate().min_by_key(|(_, series)| {
-                    (series.rank_on(day), series.samples.last().map_or(0, |sample| sample.day))
-                });
+                self.series.iter().enumerate().min_by_key(|(_, series)| (series.rank_on(day), series.last_day(day)));
             let (number, _) = lowest.filter(|(_, series)| series.rank_on(day) < rank)?;
             let lost = std::mem::replace(self.series.get_mut(number)?, new);
             self.by_id.remove(&lost.id);
@@ -139,7 +151,7 @@ impl PrecisionHistory {
     pub(super) fn restore(&mut self, cells: &[(u64, Sample)]) {
         let owner = cells.iter().max_by_key(|(_, sample)| sample.day).map(|(id, _)| *id);
         let owner = owner.filter(|id| !self.by_id.contains_key(id));
-        // Nobody loses a series before the accounts were looked at, except to one that has none for days.
+        // The file has no ranks. The account has the highest one until its next sample, so that it keeps its series.
         let mut series = Series { id: owner.unwrap_or_default(), rank: Rank::Known, samples: Vec::new() };
         for (id, sample) in cells {
             if owner == Some(*id) {
@@ -148,6 +160,16 @@ impl PrecisionHistory {
         }
         self.by_id.extend(owner.map(|id| (id, self.series.len())));
         self.series.push(series);
+    }
+
+    /// Replaces this history by the one in the file, and adds the samples that were kept in memory until now.
+    pub(super) fn resume(&mut self, file: Self) {
+        let memory = std::mem::replace(self, file);
+        let records = |series: &Series| {
+            let Series { id, rank, samples } = series.clone();
+            samples.into_iter().map(move |sample| (id, rank, sample))
+        };
+        self.add_all(&memory.series.iter().flat_map(records).collect::<Vec<_>>());
     }
 
     /// Returns the parts that changed since the last call, series before their cells.
@@ -233,6 +255,47 @@ mod tests {
         let dirty = history.take_dirty();
         assert_eq!(dirty[0], Dirty::Series(0), "the old samples are erased before new ones are written");
         assert!(dirty.contains(&Dirty::Cell(0, place(TODAY + 8))));
+    }
+
+    #[test]
+    fn no_series_changes_hands_because_the_server_was_off_for_days() {
+        // A self-registered account that was read first took the series of an account that was not read yet. That one
+        // took the series of the next account, and so on.
+        let mut history = PrecisionHistory::default();
+        let known = |day| (1..=SERIES_MAX as u64).map(move |id| (id, Rank::Known, sample(day, 1)));
+        history.add_all(&known(TODAY).collect::<Vec<_>>());
+        let stranger = (9_999, Rank::Registered, sample(TODAY + 10, 1));
+        history.add_all(&std::iter::once(stranger).chain(known(TODAY + 10)).collect::<Vec<_>>());
+        assert_eq!(history.samples(9_999, TODAY + 10), []);
+        for id in 1..=SERIES_MAX as u64 {
+            assert_eq!(history.samples(id, TODAY + 10), [sample(TODAY, 1), sample(TODAY + 10, 1)]);
+        }
+    }
+
+    #[test]
+    fn a_sample_from_the_future_does_not_keep_an_abandoned_series() {
+        let mut history = PrecisionHistory::default();
+        let known = |day| (1..=SERIES_MAX as u64).map(move |id| (id, Rank::Known, sample(day, 1)));
+        history.add_all(&known(TODAY).collect::<Vec<_>>());
+        history.add_all(&known(TODAY + 1_000).collect::<Vec<_>>());
+        let stranger = (9_999, Rank::Registered, sample(TODAY + 10, 1));
+        history.add_all(&known(TODAY + 10).skip(1).chain([stranger]).collect::<Vec<_>>());
+        assert_eq!(history.samples(1, TODAY + 10), [], "the account was removed");
+        assert_eq!(history.samples(9_999, TODAY + 10), [sample(TODAY + 10, 1)]);
+    }
+
+    #[test]
+    fn samples_in_memory_are_added_to_those_of_the_file() {
+        let (mut history, mut file) = (PrecisionHistory::default(), PrecisionHistory::default());
+        file.add(7, Rank::Known, sample(TODAY, 1));
+        file.take_dirty();
+        history.add(8, Rank::Known, sample(TODAY + 1, 1));
+        history.add(7, Rank::Known, sample(TODAY + 1, 1));
+        history.resume(file);
+        assert_eq!(history.samples(7, TODAY + 1), [sample(TODAY, 1), sample(TODAY + 1, 1)]);
+        assert_eq!(history.samples(8, TODAY + 1), [sample(TODAY + 1, 1)]);
+        let places = [0, 1].map(|number| Dirty::Cell(number, place(TODAY + 1)));
+        assert_eq!(history.take_dirty(), places, "they are written");
     }
 
     #[test]

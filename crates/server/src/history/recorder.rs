@@ -2,7 +2,7 @@
 //! reads the records of reporters, and computes the figures that open dashboards show.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -14,7 +14,7 @@ use bruit_engine::trust::{ReporterView, Standing};
 use bruit_store::{HISTORY_FILE, PRECISION_FILE};
 
 use super::file::{HistoryFile, changes};
-use super::precision::{self, PrecisionHistory, Rank, day_of};
+use super::precision::{self, PrecisionHistory, Rank, Record, day_of};
 use super::precision_file::{PrecisionFile, PrecisionWrites};
 use super::series::{COUNTERS, Gauges, History, Sample, counter};
 use crate::fatal::Vital;
@@ -62,25 +62,14 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Reads the files in `directory` and starts the thread. If a file cannot be used, its history is kept in memory
-    /// only, and health reports it.
+    /// Reads the files in `directory` and starts the thread. If a file cannot be opened, its history is kept in memory
+    /// until it can be, and health reports it.
     pub(crate) fn start(service: Arc<Service>, directory: &Path) -> io::Result<Self> {
-        let file = HistoryFile::open(directory).inspect_err(|error| report(&service, HISTORY_FILE, Some(error)));
-        let file = file.ok().map(|(file, history)| {
-            *service.history.lock() = history;
-            file
-        });
-        let precision = PrecisionFile::open(directory);
-        let precision = precision.inspect_err(|error| report(&service, PRECISION_FILE, Some(error)));
-        let precision = precision.ok().map(|(file, history)| {
-            *service.history.precision() = history;
-            file
-        });
+        let mut run = Run::new(&service, directory);
+        run.open_files(&service);
         let (stop, stopped) = mpsc::channel();
         let run = move || {
             let _vital = Vital::new(&service, "the recorder of the history");
-            let last = read(&service.metrics);
-            let mut run = Run { last, gauges: Gauges::default(), readings: 0, file, next_account: Some(0), precision };
             while stopped.recv_timeout(SECOND) == Err(RecvTimeoutError::Timeout) {
                 run.record(&service);
                 publish_live(&service);
@@ -106,13 +95,53 @@ struct Run {
     last: Counters,
     gauges: Gauges,
     readings: u32,
+    directory: PathBuf,
+    /// The file of the counters, or `None` if it could not be opened yet.
     file: Option<HistoryFile>,
     /// The number of the account that is read next; `None` until the next minute once all were read.
     next_account: Option<usize>,
+    /// The records of the accounts before it.
+    records: Vec<Record>,
+    /// The file of the precision, or `None` if it could not be opened yet.
     precision: Option<PrecisionFile>,
 }
 
 impl Run {
+    fn new(service: &Service, directory: &Path) -> Self {
+        Self {
+            last: read(&service.metrics),
+            gauges: Gauges::default(),
+            readings: 0,
+            directory: directory.to_owned(),
+            file: None,
+            next_account: Some(0),
+            records: Vec::new(),
+            precision: None,
+        }
+    }
+
+    /// Opens the files that are not open yet.
+    fn open_files(&mut self, service: &Service) {
+        if self.file.is_none() {
+            match HistoryFile::open(&self.directory) {
+                Ok((file, history)) => {
+                    service.history.lock().resume(history);
+                    self.file = Some(file);
+                }
+                Err(error) => report(service, HISTORY_FILE, Some(&error)),
+            }
+        }
+        if self.precision.is_none() {
+            match PrecisionFile::open(&self.directory) {
+                Ok((file, history)) => {
+                    service.history.precision().resume(history);
+                    self.precision = Some(file);
+                }
+                Err(error) => report(service, PRECISION_FILE, Some(&error)),
+            }
+        }
+    }
+
     fn record(&mut self, service: &Service) {
         if self.readings.is_multiple_of(GAUGES_EVERY) {
             self.gauges = gauges(service);
@@ -123,21 +152,22 @@ impl Run {
         self.last = counters;
         // Also write while time stands still, for example after the clock was set back.
         if service.history.lock().add(service.now(), &sample) || self.readings.is_multiple_of(WRITE_EVERY) {
+            self.open_files(service);
             self.write(service);
             self.next_account.get_or_insert(0);
         }
         self.read_accounts(service);
     }
 
-    /// Adds the records of the next accounts to the history of precision. Writes the file once all were read.
+    /// Reads the records of the next accounts. Once all were read, adds them to the history of precision, and writes the
+    /// file.
     fn read_accounts(&mut self, service: &Service) {
         let Some(first) = self.next_account else { return };
         let (records, is_last) = records(service, first);
-        let mut history = service.history.precision();
-        records.into_iter().for_each(|(id, rank, sample)| history.add(id, rank, sample));
-        drop(history);
+        self.records.extend(records);
         self.next_account = (!is_last).then_some(first + ACCOUNTS_AT_ONCE);
         if is_last {
+            service.history.precision().add_all(&std::mem::take(&mut self.records));
             self.write_precision(service);
         }
     }
@@ -164,7 +194,7 @@ impl Run {
 }
 
 /// Returns the records of accounts from number `first` on, and true if there are no more accounts after them.
-fn records(service: &Service, first: usize) -> (Vec<(u64, Rank, precision::Sample)>, bool) {
+fn records(service: &Service, first: usize) -> (Vec<Record>, bool) {
     let now = service.now();
     service.store.check(|engine| {
         let accounts = engine.accounts().iter().skip(first).take(ACCOUNTS_AT_ONCE);
@@ -254,7 +284,38 @@ fn gauges(service: &Service) -> Gauges {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use bruit_engine::budget::BUDGET_MIN;
+    use bruit_engine::time::Time;
+    use bruit_engine::trust::Policy;
+    use bruit_store::{Clearinghouse, Founding, Options};
+
     use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn files_that_could_not_be_opened_at_the_start_are_opened_later() {
+        // They were given up for good, and the condition in health never ended.
+        let folder = tempfile::tempdir().unwrap();
+        let found = || Founding::new([7; 16], BUDGET_MIN, Policy::default(), Time(1_800_000_000)).unwrap();
+        let data = folder.path().join("data");
+        let store = Clearinghouse::open_or_found(&data, &Options::default(), found, &mut |_| {}).unwrap();
+        let service = Service::new(store, Config::parse("").unwrap().settings);
+        let files = [HISTORY_FILE, PRECISION_FILE].map(|name| folder.path().join(name));
+        files.iter().for_each(|file| fs::create_dir(file).unwrap());
+        let mut run = Run::new(&service, folder.path());
+        run.open_files(&service);
+        run.write(&service);
+        run.write_precision(&service);
+        assert_eq!(service.health.count(State::HistoryFails), 2);
+        files.iter().for_each(|file| fs::remove_dir(file).unwrap());
+        run.record(&service);
+        run.readings = WRITE_EVERY - 1;
+        run.record(&service);
+        assert_eq!(service.health.count(State::HistoryFails), 0);
+        assert!(files.iter().all(|file| file.is_file()));
+    }
 
     #[test]
     fn only_what_was_counted_since_the_last_reading_is_added() {

@@ -156,10 +156,7 @@ impl History {
         let minute = Span::Day.place(now.0);
         let has_ended = self.changed.iter().any(|(span, place)| *span == Span::Day && *place != minute);
         for span in Span::ALL {
-            let changed = (span, span.place(now.0));
-            if !self.changed.contains(&changed) {
-                self.changed.push(changed);
-            }
+            self.mark_changed(span, now.0);
         }
         has_ended
     }
@@ -204,6 +201,25 @@ impl History {
         let is_right = slot.start > 0 && slot.start == span.start(slot.start) && place == span.place(slot.start);
         if let Some(to) = self.slot_place(span, place).filter(|_| is_right) {
             *to = Some(Box::new(slot));
+        }
+    }
+
+    /// Replaces this history by the one in the file, and adds the slots that were kept in memory until now.
+    pub(super) fn resume(&mut self, file: Self) {
+        let memory = std::mem::replace(self, file);
+        for span in Span::ALL {
+            for slot in memory.slots(span).iter().flatten() {
+                self.slot_at(span, slot.start).add(&slot.requests, &slot.durations, slot.gauges);
+                self.mark_changed(span, slot.start);
+            }
+        }
+    }
+
+    /// Marks the slot that contains a time as changed.
+    fn mark_changed(&mut self, span: Span, time: u64) {
+        let changed = (span, span.place(time));
+        if !self.changed.contains(&changed) {
+            self.changed.push(changed);
         }
     }
 
