@@ -282,9 +282,14 @@ pub struct Member {
 impl Member {
     /// Returns the reporter that represents a peer when its listings and revocations are weighed.
     pub(crate) fn reporter(&self, key: &[u8; 32]) -> Reporter {
-        let id = key.first_chunk().map_or(0, |lead| u64::from_le_bytes(*lead));
-        Reporter { id, standing: self.terms.standing, group: self.terms.group }
+        Reporter { id: reporter_id(key), standing: self.terms.standing, group: self.terms.group }
     }
+}
+
+/// Returns the reporter ID of the server with this public key.
+#[must_use]
+pub fn reporter_id(key: &[u8; 32]) -> u64 {
+    key.first_chunk().map_or(0, |lead| u64::from_le_bytes(*lead))
 }
 
 /// The state of the exchange: members, frontiers and pending entries.

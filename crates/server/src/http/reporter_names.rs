@@ -1,11 +1,12 @@
 //! The names of reporters. The engine knows reporters by keyed hashes, so a name is found by hashing the names of all
 //! accounts, tokens and peers.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
 use bruit_engine::Engine;
 use bruit_engine::accounts::Account;
+use bruit_engine::exchange::reporter_id;
 use bruit_engine::trust::{Claim, Standing, VoteView};
 use bruit_filters::FingerprintKey;
 use bruit_protocols::http::SignatureReporter;
@@ -47,32 +48,33 @@ impl<'c> Names<'c> {
     /// Finds the names of the reporters of these votes.
     pub(super) fn of<'v>(&self, engine: &Engine, votes: impl Iterator<Item = &'v VoteView>) -> ReporterNames {
         let key = engine.realm().key();
-        let mut wanted: HashSet<u64> = votes.map(|vote| vote.reporter.id).collect();
-        let tokens = self.tokens(key);
+        let mut wanted: HashMap<u64, u64> = votes.map(|vote| (vote.reporter.id, vote.reporter.group)).collect();
+        let (tokens, local_users) = (self.tokens(key), local_users(key));
         let here = Source { address: Ipv4Addr::LOCALHOST.into(), is_own: true }.reporter(key).id;
         let mut by_id = HashMap::new();
         for peer in &self.settings.peers {
-            let id = peer.key.as_bytes().first_chunk().map_or(0, |lead| u64::from_le_bytes(*lead));
-            if wanted.remove(&id) {
+            let id = reporter_id(peer.key.as_bytes());
+            if wanted.remove(&id).is_some() {
                 by_id.insert(id, Name { kind: "peer", protocol: None, name: Some(peer.name.clone()) });
             }
         }
         for (id, name) in &tokens {
-            if wanted.remove(id) {
+            if wanted.remove(id).is_some() {
                 by_id.insert(*id, Name { kind: "token", protocol: None, name: Some(name.clone()) });
             }
         }
+        // The table of accounts may be large, so look only for reporters that can be accounts.
+        wanted.retain(|id, group| *id != here && *group != local_users && !tokens.contains_key(group));
         for (name, account) in engine.accounts().iter() {
-            // The table of accounts may be large.
             if wanted.is_empty() {
                 break;
             }
             let id = account.reporter_id(name, key);
-            if wanted.remove(&id) {
+            if wanted.remove(&id).is_some() {
                 by_id.insert(id, Name::of_account(name, account));
             }
         }
-        ReporterNames { by_id, tokens, local_users: local_users(key), here }
+        ReporterNames { by_id, tokens, local_users, here }
     }
 
     fn tokens(&self, key: &FingerprintKey) -> HashMap<u64, String> {
