@@ -41,16 +41,16 @@ enum PeersVerb {
     Add(AddArgs),
     /// Remove a peer that was added while the server ran
     #[command(after_help = REMOVE_HELP)]
-    Remove(NamedArgs),
+    Remove(PeerArgs),
     /// Remove everything that a server listed, revoked and counted, here and on all nodes of the cluster
     #[command(after_help = FORGET_HELP)]
     Forget(NamedArgs),
     /// Stop requesting data from a peer until 'bruit peers resume' or a restart
     #[command(after_help = PAUSE_HELP)]
-    Pause(NamedArgs),
+    Pause(PeerArgs),
     /// Request data from a paused peer again
     #[command(after_help = "Example:\n  bruit peers resume node-3")]
-    Resume(NamedArgs),
+    Resume(PeerArgs),
     /// Accept the data of a forgotten server again
     #[command(after_help = "Example:\n  bruit peers restore node-3")]
     Restore(NamedArgs),
@@ -81,7 +81,7 @@ Example:
 
 const PAUSE_HELP: &str = "\
 Data received from the peer is kept. The peer can still request data from this server, and in a cluster other nodes \
-pass its data on. Only peers with a url in the configuration can be paused.
+pass its data on. Only peers with a url can be paused.
 
 Example:
   bruit peers pause node-3";
@@ -116,8 +116,17 @@ enum RelationArg {
 }
 
 #[derive(Debug, clap::Args)]
+struct PeerArgs {
+    /// Name of the peer
+    name: String,
+
+    #[command(flatten)]
+    server: Server,
+}
+
+#[derive(Debug, clap::Args)]
 struct NamedArgs {
-    /// Name of the server in the configuration, or its public key
+    /// Name of the peer, or public key of any server
     name: String,
 
     #[command(flatten)]
@@ -139,7 +148,7 @@ fn add(given: &AddArgs, output: &mut impl Write) -> Result<(), Failure> {
     Ok(writeln!(output, "added; 'bruit peers' shows its state")?)
 }
 
-fn remove(named: &NamedArgs, output: &mut impl Write) -> Result<(), Failure> {
+fn remove(named: &PeerArgs, output: &mut impl Write) -> Result<(), Failure> {
     let peer = PeerName { peer: named.name.clone() };
     named.server.admin_client(CLAIM_TIMEOUT)?.remove_peer(&peer).map_err(bad_input)?;
     Ok(writeln!(output, "removed")?)
@@ -158,7 +167,7 @@ fn change(named: &NamedArgs, is_forgotten: bool, output: &mut impl Write) -> Res
     Ok(writeln!(output, "{text}")?)
 }
 
-fn pause(named: &NamedArgs, is_paused: bool, output: &mut impl Write) -> Result<(), Failure> {
+fn pause(named: &PeerArgs, is_paused: bool, output: &mut impl Write) -> Result<(), Failure> {
     let client = named.server.admin_client(CLAIM_TIMEOUT)?;
     let peer = PeerName { peer: named.name.clone() };
     let done = if is_paused { client.pause_peer(&peer) } else { client.resume_peer(&peer) }.map_err(bad_input)?;
