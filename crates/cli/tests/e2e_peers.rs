@@ -20,6 +20,7 @@ use bruit_federation::keys::NodeKey;
 use bruit_federation::transport::Sink as _;
 use bruit_federation::transport::nats::{Login, NatsBroker, NatsSettings};
 use bruit_store::Founding;
+use nix::sys::signal::Signal;
 use tokio::runtime::Runtime;
 
 use brokers::Brokers;
@@ -104,6 +105,30 @@ fn a_peer_is_paused_and_resumed_by_the_command_line() {
             other => panic!("{name}: {other:?}"),
         }
     }
+}
+
+#[test]
+fn a_pause_ends_when_a_reload_removes_the_peer() {
+    // A paused peer that was removed and added again by SIGHUP was still paused, without anyone having paused it.
+    let folder = Folder::new();
+    let section = format!("{}url = \"https://127.0.0.1:1\"\n", peer_section("anna", &key(0)));
+    let server = Server::start(&folder, &section);
+    let state = || {
+        let peers: Peers = serde_json::from_str(&administer(&server, &["peers", "--json"])).unwrap();
+        peers.peers.first().map(|peer| peer.state.clone()).unwrap_or_default()
+    };
+    let reload = |configuration: &str| {
+        folder.write("bruit.toml", configuration);
+        server.signal(Signal::SIGHUP);
+    };
+    common::until("the peer is asked", || state() == "unreachable");
+    administer(&server, &["peers", "pause", "anna"]);
+    common::until("the peer is paused", || state() == "paused");
+    let configuration = String::from_utf8(folder.read("bruit.toml")).unwrap();
+    reload(&configuration.replace(&section, ""));
+    common::until("the peer is gone", || state().is_empty());
+    reload(&configuration);
+    common::until("the peer is asked again", || state() == "unreachable");
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub(crate) use listener::Listener;
 pub(crate) use pausing::{PAUSED_STATE, Paused};
 pub(crate) use peers::FORGOTTEN_STATES;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -47,6 +47,8 @@ use bruit_federation::keys::PublicKey;
 use bruit_federation::shelf::Shelf;
 use bruit_protocols::http::PeerStatus;
 use tokio::sync::Semaphore;
+
+use crate::config::PeerSettings;
 
 /// Maximum number of requests waiting for an offer; further ones are answered without waiting.
 pub(crate) const WAITING_MAX: usize = 256;
@@ -123,10 +125,11 @@ impl Federation {
         links.map_or(Ok(()), |links| links.apply())
     }
 
-    /// Drops what is known about a peer that was removed.
-    pub(crate) fn drop_peer(&self, key: [u8; 32]) {
-        self.paused.set(key, false);
-        self.sent.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+    /// Drops what is known about peers other than these.
+    fn retain(&self, peers: &[PeerSettings]) {
+        let keys: BTreeSet<[u8; 32]> = peers.iter().map(|peer| *peer.key.as_bytes()).collect();
+        self.paused.retain(&keys);
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| keys.contains(key));
     }
 
     /// Stores the state of the peers.
@@ -139,7 +142,7 @@ impl Federation {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Counts bytes sent to a server. Only configured servers are served, so the map stays small.
+    /// Counts bytes sent to a server. Only peers are served, so the map stays small.
     pub(crate) fn count_sent(&self, key: [u8; 32], bytes: u64) {
         *self.sent.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default() += bytes;
     }

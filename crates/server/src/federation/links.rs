@@ -1,7 +1,7 @@
 //! Links to peers and the broker: the tasks that fetch segments, and the exporter's thread.
 //!
 //! The links to peers follow the settings while the server runs: a new peer gets a link, and the link of a peer that was
-//! removed, or that has a new URL, ends.
+//! removed, or that has a new name or URL, ends.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -89,6 +89,7 @@ pub(super) struct PeerLink {
 /// A link to a peer, with the settings that it was started with.
 struct PeerTask {
     peer_link: PeerLink,
+    name: String,
     url: Option<String>,
     tls: PeerTls,
     task: AbortHandle,
@@ -97,7 +98,8 @@ struct PeerTask {
 impl PeerTask {
     /// Returns true if the task asks this peer in the right way.
     fn serves(&self, peer: &PeerSettings) -> bool {
-        self.peer_link.key == Some(*peer.key.as_bytes()) && self.url == peer.url && self.tls == peer.tls
+        let is_same = self.name == peer.name && self.url == peer.url && self.tls == peer.tls;
+        is_same && self.peer_link.key == Some(*peer.key.as_bytes())
     }
 }
 
@@ -118,8 +120,9 @@ impl LinkSet {
         let service = &self.local.service;
         let peers = service.settings().peers.clone();
         submit_origins(service, &peers)?;
-        self.local.set_peers(&peers);
+        self.local.refresh();
         self.ask(&peers)?;
+        service.federation.retain(&peers);
         let is_late = |peer: &&PeerSettings| {
             let known = self.broker.as_ref().is_none_or(|(_, known)| known.contains(peer.key.as_bytes()));
             !known && peer.url.is_none()
@@ -160,7 +163,7 @@ impl LinkSet {
         let vital = Vital::new(&local.service, format!("the link to {}", peer.name));
         let following = async move { link.follow(&source, local.local()).await };
         let task = spawn(&self.runtime, &self.stop, vital, following);
-        Ok(Some(PeerTask { peer_link, url: peer.url.clone(), tls: peer.tls, task }))
+        Ok(Some(PeerTask { peer_link, name: peer.name.clone(), url: peer.url.clone(), tls: peer.tls, task }))
     }
 
     /// Returns all links.

@@ -42,15 +42,11 @@ impl LocalServer {
         self.service.now()
     }
 
-    /// Updates the accepted origins after a server was forgotten or accepted again.
+    /// Updates the accepted origins after the settings changed, or a server was forgotten or accepted again.
     pub(super) fn refresh(&self) {
-        self.set_peers(&self.service.settings().peers.clone());
-    }
-
-    /// Replaces the peers whose segments are accepted.
-    pub(super) fn set_peers(&self, peers: &[PeerSettings]) {
-        let known = known(&self.service, self.shelf.key().public(), peers);
+        // Read the settings while the lock is held, so that an older list never replaces a newer one.
         let mut present = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let known = known(&self.service, self.shelf.key().public(), &self.service.settings().peers);
         *present = Arc::new(known.sharing_verified(&present));
     }
 }

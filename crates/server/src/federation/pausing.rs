@@ -14,7 +14,7 @@ use tokio::sync::watch;
 /// The name of the state of a paused peer.
 pub(crate) const PAUSED_STATE: &str = "paused";
 
-/// The keys of the paused peers. Only configured peers can be paused, so the set stays small.
+/// The keys of the paused peers. Only current peers can be paused, so the set stays small.
 #[derive(Debug)]
 pub(crate) struct Paused(watch::Sender<BTreeSet<[u8; 32]>>);
 
@@ -28,6 +28,15 @@ impl Paused {
     /// Pauses or resumes a peer. Returns true if anything changed.
     pub(crate) fn set(&self, key: [u8; 32], is_paused: bool) -> bool {
         self.0.send_if_modified(|paused| if is_paused { paused.insert(key) } else { paused.remove(&key) })
+    }
+
+    /// Resumes all peers other than these.
+    pub(super) fn retain(&self, keys: &BTreeSet<[u8; 32]>) {
+        self.0.send_if_modified(|paused| {
+            let before = paused.len();
+            paused.retain(|key| keys.contains(key));
+            paused.len() < before
+        });
     }
 
     /// Returns true if a peer is paused.

@@ -109,9 +109,7 @@ pub(super) fn addition(service: &Service, new: NewPeer) -> Result<(), Fault> {
 
 /// Removes an added peer, and ends its link.
 pub(super) fn removal(service: &Service, peer: &str) -> Result<(), Fault> {
-    let removed = service.federation.added.remove(peer, |peers| apply(service, peers)).map_err(of_change)?;
-    service.federation.drop_peer(*removed.key.as_bytes());
-    Ok(())
+    service.federation.added.remove(peer, |peers| apply(service, peers)).map(|_| ()).map_err(of_change)
 }
 
 fn apply(service: &Service, peers: Vec<PeerSettings>) -> Result<(), FederationError> {
@@ -142,7 +140,7 @@ pub(super) fn pausing(service: &Service, peer: &str, is_paused: bool) -> Result<
 }
 
 /// Returns the event that forgets a server or accepts it again, or `None` if the event would change nothing. `peer` is
-/// a name in the configuration or a public key, because the server may already be removed from the configuration.
+/// the name of a peer or a public key, because the server may already be removed from the peers.
 pub(super) fn forgetting(service: &Service, peer: &str, is_forgotten: bool) -> Result<Option<Event>, Fault> {
     let settings = service.settings();
     let named = settings.peers.iter().find(|known| known.name == peer).map(|known| known.key);
