@@ -64,7 +64,7 @@ pub struct PeerSettings {
     /// Authentication of the peer at its URL.
     pub tls: PeerTls,
     /// True if the peer was added while the server runs, and is not in the configuration file.
-    pub added: bool,
+    pub is_added: bool,
 }
 
 /// The initial trust in a server of another operator.
@@ -158,18 +158,20 @@ pub(super) struct RawNats {
 #[serde(deny_unknown_fields)]
 struct AddedFile {
     #[serde(default)]
-    peers: Vec<RawPeer>,
+    peers: Vec<NewPeerFields>,
 }
 
 /// Parses the file with the peers that were added while the server runs.
 pub(crate) fn added_peers(text: &str) -> Result<Vec<PeerSettings>, ConfigError> {
     let file: AddedFile = toml::from_str(text).map_err(|error| syntax(text, &error))?;
-    let peers = peers(file.peers)?;
-    Ok(peers.into_iter().map(|peer| PeerSettings { added: true, ..peer }).collect())
+    let peers = file.peers.into_iter().map(new_peer).collect::<Result<Vec<_>, _>>()?;
+    check_all(&peers)?;
+    Ok(peers.into_iter().map(|peer| PeerSettings { is_added: true, ..peer }).collect())
 }
 
 /// The fields of a peer to add.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct NewPeerFields {
     pub(crate) name: String,
     pub(crate) url: Option<String>,
@@ -183,26 +185,32 @@ pub(crate) fn new_peer(fields: NewPeerFields) -> Result<PeerSettings, ConfigErro
     let relation = match &*relation {
         "cluster" => RawRelation::Cluster,
         "peer" => RawRelation::Peer,
-        _ => return Err(invalid("relation", "expected \"peer\" or \"cluster\"")),
+        _ => return Err(invalid(&place(&name), "relation: expected \"peer\" or \"cluster\"")),
     };
     let is_plain = |url: &String| {
         url.len() <= PEER_URL_BYTES_MAX && url.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"\\".contains(&byte))
     };
     if !url.as_ref().is_none_or(is_plain) {
-        let reason = format!("expected at most {PEER_URL_BYTES_MAX} visible ASCII characters without quotes");
-        return Err(invalid("url", reason));
+        let reason = format!("url: expected at most {PEER_URL_BYTES_MAX} visible ASCII characters without quotes");
+        return Err(invalid(&place(&name), reason));
     }
     RawPeer { name, url, key, relation, trust: None, group: None, bulk_cap: None, tls: None }.check()
 }
 
 /// Checks the peers and requires distinct names and keys.
 pub(super) fn peers(given: Vec<RawPeer>) -> Result<Vec<PeerSettings>, ConfigError> {
-    if given.len() > PEERS_MAX {
-        return Err(invalid("peers", format!("expected at most {PEERS_MAX}, found {}", given.len())));
-    }
     let peers = given.into_iter().map(RawPeer::check).collect::<Result<Vec<_>, _>>()?;
+    check_all(&peers)?;
+    Ok(peers)
+}
+
+/// Checks the number of peers, and requires distinct names and keys.
+fn check_all(peers: &[PeerSettings]) -> Result<(), ConfigError> {
+    if peers.len() > PEERS_MAX {
+        return Err(invalid("peers", format!("expected at most {PEERS_MAX}, found {}", peers.len())));
+    }
     let (mut names, mut keys) = (HashSet::new(), HashSet::new());
-    for peer in &peers {
+    for peer in peers {
         let place = place(&peer.name);
         if !names.insert(&peer.name) {
             return Err(invalid(&place, "another peer has the same name"));
@@ -211,7 +219,7 @@ pub(super) fn peers(given: Vec<RawPeer>) -> Result<Vec<PeerSettings>, ConfigErro
             return Err(invalid(&place, "another peer has the same key"));
         }
     }
-    Ok(peers)
+    Ok(())
 }
 
 fn place(name: &str) -> String {
@@ -239,7 +247,7 @@ impl RawPeer {
             group: self.group.unwrap_or_else(|| self.name.clone()),
             bulk_cap: within(&format!("{place}: bulk_cap"), self.bulk_cap.unwrap_or(BULK_CAP), 0, MANY_NEVER)?,
             tls: self.tls.unwrap_or(if is_encrypted { PeerTls::Pinned } else { PeerTls::Web }),
-            added: false,
+            is_added: false,
             name: self.name,
         };
         peer.source(&[0; 32]).map_err(|error| invalid(&place, format!("url: {error}")))?;
@@ -335,7 +343,7 @@ mod tests {
             group: "p1".into(),
             bulk_cap: 100,
             tls: PeerTls::Pinned,
-            added: false,
+            is_added: false,
         };
         assert_eq!(config.settings.peers, [expected]);
         let config = Config::parse(&peer(1, "url = \"http://127.0.0.1/files\"\ntrust = \"pinned\"")).unwrap();

@@ -1,8 +1,9 @@
 //! Peers that an administrator added while the server runs, over the API or on the dashboard.
 //!
-//! They are kept in `peers.toml` in the data directory, in the form of `[[peers]]` in the configuration. The file is
-//! replaced as a whole and synced before a change is acknowledged, so it survives a crash. The configuration takes
-//! precedence: an added peer with the name or key of a configured one has no effect.
+//! They are kept in `peers.toml` in the data directory, as `[[peers]]` with the four settings that an added peer has. The
+//! file is replaced as a whole and synced before a change is acknowledged, so it survives a crash. The configuration
+//! takes precedence: an added peer with the name and key of a configured one is dropped, and an added peer with only its
+//! name or key has no effect.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -64,6 +65,7 @@ impl AddedPeers {
         let added = read(&file).map_err(|source| AddedPeersError { file, source })?;
         let mut peers = self.lock();
         *peers = Peers { directory: directory.to_owned(), configured: configured.to_vec(), added };
+        peers.drop_configured();
         Ok(peers.all())
     }
 
@@ -71,6 +73,7 @@ impl AddedPeers {
     pub(crate) fn configure<T>(&self, configured: &[PeerSettings], apply: impl FnOnce(Vec<PeerSettings>) -> T) -> T {
         let mut peers = self.lock();
         peers.configured = configured.to_vec();
+        peers.drop_configured();
         apply(peers.all())
     }
 
@@ -83,7 +86,7 @@ impl AddedPeers {
         let mut peers = self.lock();
         peers.check(&new)?;
         let before = peers.added.clone();
-        peers.added.push(PeerSettings { added: true, ..new });
+        peers.added.push(PeerSettings { is_added: true, ..new });
         peers.change(before, apply)
     }
 
@@ -92,7 +95,7 @@ impl AddedPeers {
         &self,
         name: &str,
         apply: impl Fn(Vec<PeerSettings>) -> Result<(), FederationError>,
-    ) -> Result<PeerSettings, PeerChangeError> {
+    ) -> Result<(), PeerChangeError> {
         let mut peers = self.lock();
         let Some(at) = peers.added.iter().position(|peer| peer.name == name) else {
             let text = match peers.configured.iter().any(|peer| peer.name == name) {
@@ -102,8 +105,8 @@ impl AddedPeers {
             return Err(PeerChangeError::Conflict(text.to_owned()));
         };
         let before = peers.added.clone();
-        let removed = peers.added.remove(at);
-        peers.change(before, apply).map(|()| removed)
+        peers.added.remove(at);
+        peers.change(before, apply)
     }
 
     /// Locks the lists. Ignores poisoning, because a panic leaves them complete.
@@ -128,6 +131,25 @@ impl Peers {
             }
         }
         all
+    }
+
+    /// Drops the added peers that are now in the configuration file. Otherwise, removing such a peer would leave the
+    /// configured one in force.
+    fn drop_configured(&mut self) {
+        let configured = &self.configured;
+        let is_configured =
+            |peer: &PeerSettings| configured.iter().any(|other| other.name == peer.name && other.key == peer.key);
+        let (dropped, added): (Vec<_>, Vec<_>) = self.added.drain(..).partition(is_configured);
+        self.added = added;
+        if dropped.is_empty() {
+            return;
+        }
+        for peer in dropped {
+            tracing::info!(peer = peer.name, "the configuration has this added peer now; removing it from peers.toml");
+        }
+        if let Err(error) = write(&self.directory, &self.added) {
+            tracing::warn!(%error, "failed to write peers.toml; trying again at the next reload or start");
+        }
     }
 
     fn check(&self, new: &PeerSettings) -> Result<(), PeerChangeError> {
@@ -155,9 +177,11 @@ impl Peers {
         let result = written.and_then(|()| apply(self.all()).map_err(PeerChangeError::Exchange));
         let Err(error) = result else { return Ok(()) };
         self.added = before;
-        // If the disk fails as well, the next start has the list as it was written last.
+        // A failed write may have replaced the file, too, if only the sync of the directory failed.
+        if let Err(error) = write(&self.directory, &self.added) {
+            tracing::warn!(%error, "failed to restore peers.toml; the failed change may take effect at the next start");
+        }
         if !matches!(error, PeerChangeError::Disk(_)) {
-            let _ = write(&self.directory, &self.added);
             let _ = apply(self.all());
         }
         Err(error)
@@ -243,9 +267,9 @@ mod tests {
         let again = AddedPeers::default();
         let all = again.load(folder.path(), &configured).unwrap();
         assert_eq!(names(&all), ["p1", "p2", "p3"]);
-        assert_eq!(all[1], PeerSettings { added: true, ..peer(2) });
+        assert_eq!(all[1], PeerSettings { is_added: true, ..peer(2) });
         assert_eq!((&all[2].url, all[2].relation), (&None, Relation::Cluster));
-        assert_eq!(again.remove("p2", expect(&["p1", "p3"])).unwrap().name, "p2");
+        again.remove("p2", expect(&["p1", "p3"])).unwrap();
         assert_eq!(names(&AddedPeers::default().load(folder.path(), &[]).unwrap()), ["p3"]);
         assert!(
             matches!(again.remove("p1", |_| Ok(())), Err(PeerChangeError::Conflict(text)) if text.contains("file"))
@@ -287,12 +311,36 @@ mod tests {
     }
 
     #[test]
+    fn an_added_peer_that_moved_to_the_configuration_is_dropped() {
+        // It stayed in peers.toml, and removing it was acknowledged although the configured peer stayed in force.
+        let folder = tempfile::tempdir().unwrap();
+        let added = || AddedPeers::default().load(folder.path(), &[]).unwrap();
+        let peers = AddedPeers::default();
+        peers.load(folder.path(), &[]).unwrap();
+        (1..=4).for_each(|number| peers.add(peer(number), |_| Ok(())).unwrap());
+        assert_eq!(names(&peers.configure(&[peer(1)], |all| all)), ["p1", "p2", "p3", "p4"]);
+        assert_eq!(names(&added()), ["p2", "p3", "p4"]);
+        let refused = conflict(peers.remove("p1", |_| Ok(())));
+        assert!(refused.contains("in the configuration file"), "{refused}");
+        AddedPeers::default().load(folder.path(), &[peer(2)]).unwrap();
+        assert_eq!(names(&added()), ["p3", "p4"]);
+        let renamed = PeerSettings { name: "p4".into(), ..peer(3) };
+        assert_eq!(names(&AddedPeers::default().load(folder.path(), &[renamed]).unwrap()), ["p4"]);
+        assert_eq!(names(&added()), ["p3", "p4"], "a contradiction is not resolved");
+    }
+
+    #[test]
     fn a_file_that_is_not_understood_is_named_and_kept() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(PEERS_FILE);
-        for contents in
-            ["[[peers]]\nname = 1\n", "[razor]\n", "[[peers]]\nname = \"a\"\nkey = \"x\"\nrelation = \"peer\"\n"]
-        {
+        // The next change would drop settings that added peers do not have.
+        let unknown = format!("{}trust = \"pinned\"\n", text(&[peer(1)]));
+        for contents in [
+            "[[peers]]\nname = 1\n",
+            "[razor]\n",
+            "[[peers]]\nname = \"a\"\nkey = \"x\"\nrelation = \"peer\"\n",
+            &unknown,
+        ] {
             fs::write(&file, contents).unwrap();
             let error = AddedPeers::default().load(folder.path(), &[]).unwrap_err();
             assert!(error.to_string().contains("peers.toml"), "{error}");

@@ -141,7 +141,7 @@ fn status_of(local: &LocalServer, peer: &PeerSettings, link: &LinkStatus, view: 
         bytes_out: local.service.federation.sent_to(key),
         signatures_learned: member.map_or(0, |member| member.learned.entries),
         last_digest_match: agreed.map(|agreed| agreed.0),
-        added: peer.added,
+        added: peer.is_added,
         refused: refused.collect(),
         ..PeerStatus::default()
     }

@@ -89,7 +89,7 @@ pub(super) fn states(service: &Service) -> Vec<PeerStatus> {
             transport: if peer.url.is_some() { "https" } else { "none" }.into(),
             state: if peer.url.is_some() { "waiting" } else { "not_asked" }.into(),
             since: now,
-            added: peer.added,
+            added: peer.is_added,
             ..PeerStatus::default()
         })
     };
@@ -109,7 +109,7 @@ pub(super) fn addition(service: &Service, new: NewPeer) -> Result<(), Fault> {
 
 /// Removes an added peer, and ends its link.
 pub(super) fn removal(service: &Service, peer: &str) -> Result<(), Fault> {
-    service.federation.added.remove(peer, |peers| apply(service, peers)).map(|_| ()).map_err(of_change)
+    service.federation.added.remove(peer, |peers| apply(service, peers)).map_err(of_change)
 }
 
 fn apply(service: &Service, peers: Vec<PeerSettings>) -> Result<(), FederationError> {
