@@ -151,6 +151,7 @@ fn nodes_are_added_and_removed_at_run_time_and_exchange_reports_without_a_restar
         administer(to, &[&["peers", "add", name], &more[..]].concat())
     };
     assert_eq!(add(&anna, "berta", 1), "added; 'bruit peers' shows its state\n");
+    assert!(anna.said().contains("berta, relation cluster, key "), "{}", anna.said());
     add(&berta, "anna", 0);
     let is_known = |server: &Server, message: &str| {
         let message = testdata(message);

@@ -57,7 +57,7 @@ pub(crate) use note::Note;
 use std::sync::Arc;
 
 use axum::Router;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 
 use crate::duplicates::Duplicates;
@@ -97,6 +97,8 @@ pub(crate) struct Http {
     counts: Arc<Duplicates>,
     /// One permit for each computing thread. More threads than processors would only compete with each other.
     workers: Arc<Semaphore>,
+    /// One permit for adding or removing a peer.
+    peer_changes: Arc<Semaphore>,
 }
 
 impl Http {
@@ -109,6 +111,7 @@ impl Http {
             strangers_bodies: permits(STRANGERS_BODIES_BYTES_MAX),
             counts: Arc::new(Duplicates::remembering(count::REMEMBERED)),
             workers: permits(workers),
+            peer_changes: permits(1),
         }
     }
 
@@ -119,6 +122,24 @@ impl Http {
         work: impl FnOnce(&Service) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Fault> {
         let permit = Arc::clone(&self.workers).acquire_owned().await.map_err(|_| Fault::stopping())?;
+        self.run(permit, work).await
+    }
+
+    /// Adds or removes a peer, on a thread of its own, because the disk may hang. Only one change runs at a time.
+    async fn change_peers<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Service) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let permit = Arc::clone(&self.peer_changes).try_acquire_owned();
+        let permit = permit.map_err(|_| Fault::busy("another peer is being added or removed: try again later"))?;
+        self.run(permit, change).await
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        permit: OwnedSemaphorePermit,
+        work: impl FnOnce(&Service) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
         let service = Arc::clone(&self.service);
         let work = move || {
             // The permit is held until the work is done, even if the caller has disconnected.

@@ -242,8 +242,7 @@ async fn create_link(State(http): State<Http>, caller: Caller, headers: HeaderMa
 async fn add_peer(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
     caller.require(Right::Administer)?;
     let new: NewPeer = read_json(&http, request).await?;
-    let subject = new.name.clone();
-    let added = http.compute(move |service| federation::addition(service, new)).await;
+    let (subject, added) = federation::addition(&http, new).await;
     let answer = added.map(|()| Reply(Disposition::Accepted, Done { changed: true }));
     audited(&caller, "peer.add", &subject, answer)
 }
@@ -251,10 +250,9 @@ async fn add_peer(State(http): State<Http>, caller: Caller, request: Request) ->
 async fn remove_peer(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {
     caller.require(Right::Administer)?;
     let named: PeerName = read_json(&http, request).await?;
-    let subject = named.peer.clone();
-    let removed = http.compute(move |service| federation::removal(service, &named.peer)).await;
+    let removed = federation::removal(&http, &named.peer).await;
     let answer = removed.map(|()| Reply(Disposition::Accepted, Done { changed: true }));
-    audited(&caller, "peer.remove", &subject, answer)
+    audited(&caller, "peer.remove", &named.peer, answer)
 }
 
 async fn forget_peer(State(http): State<Http>, caller: Caller, request: Request) -> Answer<Done> {

@@ -85,7 +85,7 @@ pub(super) fn states(service: &Service) -> Vec<PeerStatus> {
         known.map(std::mem::take).unwrap_or_else(|| PeerStatus {
             name: peer.name.clone(),
             key,
-            relation: if peer.relation == Relation::Cluster { "cluster" } else { "peer" }.into(),
+            relation: relation_name(peer.relation).into(),
             transport: if peer.url.is_some() { "https" } else { "none" }.into(),
             state: if peer.url.is_some() { "waiting" } else { "not_asked" }.into(),
             since: now,
@@ -96,20 +96,43 @@ pub(super) fn states(service: &Service) -> Vec<PeerStatus> {
     settings.peers.iter().map(state).collect()
 }
 
-/// Adds a peer, and starts its link.
-pub(super) fn addition(service: &Service, new: NewPeer) -> Result<(), Fault> {
+/// Adds a peer, and starts its link. Also returns the subject for the audit trail.
+pub(super) async fn addition(http: &Http, new: NewPeer) -> (String, Result<(), Fault>) {
+    let name = new.name.clone();
+    let peer = match checked(&http.service, new) {
+        Ok(peer) => peer,
+        Err(fault) => return (name, Err(fault)),
+    };
+    let (relation, url) = (relation_name(peer.relation), peer.url.as_deref().unwrap_or("no URL"));
+    let subject = format!("{name}, relation {relation}, key {}, {url}", peer.key);
+    let add = |service: &Service| service.federation.added.add(peer, |peers| apply(service, peers)).map_err(of_change);
+    (subject, http.change_peers(add).await)
+}
+
+fn checked(service: &Service, new: NewPeer) -> Result<PeerSettings, Fault> {
     let NewPeer { name, url, key, relation } = new;
     let url = url.filter(|url| !url.is_empty());
     let new = new_peer(NewPeerFields { name, url, key, relation }).map_err(Fault::malformed)?;
     if new.key.to_string() == service.federation.key() {
         return Err(Fault::conflict("this is the key of this server: enter the key of the other server"));
     }
-    service.federation.added.add(new, |peers| apply(service, peers)).map_err(of_change)
+    Ok(new)
 }
 
 /// Removes an added peer, and ends its link.
-pub(super) fn removal(service: &Service, peer: &str) -> Result<(), Fault> {
-    service.federation.added.remove(peer, |peers| apply(service, peers)).map_err(of_change)
+pub(super) async fn removal(http: &Http, peer: &str) -> Result<(), Fault> {
+    let peer = peer.to_owned();
+    let remove = move |service: &Service| {
+        service.federation.added.remove(&peer, |peers| apply(service, peers)).map_err(of_change)
+    };
+    http.change_peers(remove).await
+}
+
+const fn relation_name(relation: Relation) -> &'static str {
+    match relation {
+        Relation::Cluster => "cluster",
+        Relation::Peer => "peer",
+    }
 }
 
 fn apply(service: &Service, peers: Vec<PeerSettings>) -> Result<(), FederationError> {

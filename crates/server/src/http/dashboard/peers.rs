@@ -234,9 +234,14 @@ pub(super) async fn change(State(http): State<Http>, viewer: Viewer, request: Re
     let form = Form::read(media(&parts.headers), &bytes)?;
     viewer.check_change(&form)?;
     let peer = form.text("peer");
+    let mut subject = peer.to_owned();
     let (action, result) = match form.text("action") {
-        "add" => ("peer.add", add(&http, &form).await),
-        "remove" => ("peer.remove", remove(&http, peer).await),
+        "add" => {
+            let (described, result) = federation::addition(&http, new_peer(&form)).await;
+            subject = described;
+            ("peer.add", result.map(|()| true))
+        }
+        "remove" => ("peer.remove", federation::removal(&http, peer).await.map(|()| true)),
         "forget" => ("peer.forget", forget(&http, peer, true).await),
         "restore" => ("peer.restore", forget(&http, peer, false).await),
         "pause" => ("peer.pause", federation::pausing(&http.service, peer, true)),
@@ -247,21 +252,14 @@ pub(super) async fn change(State(http): State<Http>, viewer: Viewer, request: Re
             );
         }
     };
-    audit(&viewer.caller.who(), action, peer, result.as_ref().err().map(Fault::detail));
+    audit(&viewer.caller.who(), action, &subject, result.as_ref().err().map(Fault::detail));
     result?;
     Ok(Redirect::to(View::Peers.path()))
 }
 
-async fn add(http: &Http, form: &Form) -> Result<bool, Fault> {
+fn new_peer(form: &Form) -> NewPeer {
     let text = |name: &str| form.text(name).to_owned();
-    let url = Some(text("url")).filter(|url| !url.is_empty());
-    let new = NewPeer { name: text("peer"), url, key: text("key"), relation: text("relation") };
-    http.compute(move |service| federation::addition(service, new)).await.map(|()| true)
-}
-
-async fn remove(http: &Http, peer: &str) -> Result<bool, Fault> {
-    let peer = peer.to_owned();
-    http.compute(move |service| federation::removal(service, &peer)).await.map(|()| true)
+    NewPeer { name: text("peer"), url: Some(text("url")), key: text("key"), relation: text("relation") }
 }
 
 async fn forget(http: &Http, peer: &str, is_forgotten: bool) -> Result<bool, Fault> {
