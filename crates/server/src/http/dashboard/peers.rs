@@ -132,7 +132,7 @@ fn drawing(peers: &[PeerStatus]) -> Markup {
 fn link_class(state: &str) -> &'static str {
     match state {
         "up_to_date" => "good",
-        "behind" | "not_asked" | "paused" | "forgotten" | "forgetting" => "soft",
+        "behind" | "waiting" | "not_asked" | "paused" | "forgotten" | "forgetting" => "soft",
         _ => "bad",
     }
 }
