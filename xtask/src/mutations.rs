@@ -62,13 +62,6 @@ const MUTATIONS: &[Mutation] = &[
         "want.to.sequence > want.from.sequence + 1\n",
     ),
     fault(
-        "own later generations",
-        2_560,
-        "coordinator/judge.rs",
-        "let is_over = frontiers.is_over(chain.book, chain.generation);",
-        "let is_over = !frontiers.is_live(chain.book, chain.generation);",
-    ),
-    fault(
         "own earlier incarnations",
         29,
         "coordinator/judge.rs",
