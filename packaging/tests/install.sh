@@ -2,8 +2,8 @@
 #
 #   sh -eu install.sh SYSTEM OLD.deb NEW.deb LAB.deb ARCHIVE.tar.gz
 #
-# SYSTEM is a folder for the minimal system. OLD.deb is the package of the commit before; what a site has after using a
-# release is in testdata/releases. `cargo xtask test --only packages` calls this script as root.
+# SYSTEM is a folder for the minimal system. OLD.deb is the package of the commit before. testdata/releases has the
+# files of a site that used a release. `cargo xtask test --only packages` calls this script as root.
 
 system=$1 old=$2 new=$3 lab=$4 archive=$5
 repository=$(cd "$(dirname "$0")/../.." && pwd)

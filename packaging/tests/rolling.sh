@@ -2,7 +2,7 @@
 #
 #   sh -eu rolling.sh OLD NEW
 #
-# OLD and NEW are programs: that of the commit before, and the current one. `cargo xtask test --only packages` calls this
+# OLD is the program of the commit before, and NEW the current one. `cargo xtask test --only packages` calls this
 # script as root.
 
 old=$1 new=$2

@@ -57,7 +57,7 @@ pub(crate) struct Release {
     target: &'static str,
     /// The programs to build, and their packages.
     programs: &'static [&'static str],
-    /// True if the sources are older than this file, so that they may lack files of the packages.
+    /// True if the sources may be those of an older commit, which may lack files of the packages.
     is_older: bool,
     is_quick: bool,
 }

@@ -64,8 +64,8 @@ Example:
   bruit peers add bruit.example.net --url https://bruit.example.net:8626 --key \"$(cat key.txt)\"";
 
 const REMOVE_HELP: &str = "\
-What was learned from the peer stays. To remove that, too, run 'bruit peers forget' first. Remove peers of the \
-configuration there.
+What was learned from the peer stays. To remove that, too, run 'bruit peers forget' first. To remove a peer \
+that is in the configuration file, delete it there.
 
 Example:
   bruit peers remove bruit.example.net";
@@ -95,7 +95,7 @@ struct AddArgs {
     #[arg(long)]
     url: Option<String>,
 
-    /// Public key of the peer, as 'bruit keys show' prints it there
+    /// Public key of the peer, as 'bruit keys show' prints it on that server
     #[arg(long)]
     key: String,
 

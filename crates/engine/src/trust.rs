@@ -351,7 +351,7 @@ impl Trust {
     }
 
     /// Returns the claims about a signature that the nursery keeps, in the order in which their reporters first made
-    /// one. Claims by strangers are counted only.
+    /// a claim about it. Claims by strangers are only counted, and not returned.
     #[must_use]
     pub fn votes(&self, fingerprint: &Fingerprint) -> Vec<VoteView> {
         let entry = self.nursery.find(fingerprint).map(|slot| self.nursery.get(slot));

@@ -7,8 +7,8 @@
 //!
 //! The operator can confirm a jump. A forward jump is also confirmed if, after [`CONFIRM_AFTER`], the kernel reports
 //! that NTP keeps the clock synchronized. Setting a clock by hand marks it as unsynchronized until NTP has corrected
-//! it, so a mistake is never confirmed automatically. A sandbox may forbid asking the kernel, as that of our systemd
-//! unit does. Then systemd-timesyncd must have synchronized the clock since the jump.
+//! it, so a mistake is never confirmed automatically. A sandbox may forbid asking the kernel, as our systemd unit
+//! does. In that case, a jump is confirmed only if systemd-timesyncd has synchronized the clock since the jump.
 //!
 //! Time never goes back. If the system clock goes back, time stands still. [`Judge`] implements all of this without
 //! reading a clock, so tests can simulate time.
@@ -27,8 +27,8 @@ use crate::config::{ClockSettings, Confirm};
 /// Time that a forward jump must last before NTP confirms it.
 pub(crate) const CONFIRM_AFTER: Duration = Duration::from_secs(600);
 
-/// The file that systemd-timesyncd touches whenever it has synchronized the clock (systemd-timesyncd.service(8)). It is
-/// removed when the daemon stops.
+/// The file that systemd-timesyncd touches whenever it has synchronized the clock (systemd-timesyncd.service(8)). The
+/// file disappears when systemd-timesyncd stops.
 const SYNCHRONIZED_FILE: &str = "/run/systemd/timesync/synchronized";
 
 /// The longest standstill without a warning. Time stands still after the system clock was set back a little.
@@ -64,8 +64,8 @@ struct Reading {
 enum NtpStatus {
     /// The kernel reports whether NTP keeps the clock synchronized.
     Kernel(bool),
-    /// The kernel cannot be asked. This is the system clock's time, in milliseconds since 1970, when systemd-timesyncd
-    /// last synchronized it.
+    /// The kernel cannot be asked. The number is the time at which systemd-timesyncd last synchronized the clock, in
+    /// milliseconds since 1970.
     LastSynchronized(i64),
     /// The kernel cannot be asked, and systemd-timesyncd does not run or has not synchronized the clock yet.
     Unknown,
@@ -234,7 +234,7 @@ impl Judge {
         (behind_ms > STANDSTILL_MS).then_some(Deviation::Standstill)
     }
 
-    /// Returns true if NTP keeps the clock synchronized. Without an answer of the kernel, the daemon must have
+    /// Returns true if NTP keeps the clock synchronized. Without an answer of the kernel, systemd-timesyncd must have
     /// synchronized the clock since the jump began.
     fn is_synchronized(&self, reading: Reading) -> bool {
         let since_ms = match self.state {
@@ -359,7 +359,7 @@ fn is_synchronized() -> Option<bool> {
     (result >= 0).then_some(result != TIME_ERROR && state.status & STA_UNSYNC == 0)
 }
 
-/// Returns `None`: only Linux can be asked.
+/// Returns `None`: only the kernel of Linux can be asked.
 #[cfg(not(target_os = "linux"))]
 const fn is_synchronized() -> Option<bool> {
     None

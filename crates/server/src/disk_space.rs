@@ -16,18 +16,19 @@ use nix::sys::statvfs::statvfs;
 /// Interval between two questions to the file system.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Age at which an answer is no longer used. The file system then hangs or reports an error.
+/// Age from which an answer is not used any more. The last answer gets this old only if the file system hangs or
+/// reports errors.
 const ANSWER_AGE_MAX: Duration = Duration::from_secs(60);
 
-/// Number of snapshots for which there must be room. The new snapshot is written before the oldest is removed, and the
-/// first two remove none.
+/// Number of snapshots for which there must be room. A store keeps two. A new one is written before the oldest is
+/// removed, and the first two of a store replace none.
 const SNAPSHOTS: u64 = 2;
 
 /// Share of the disk that should stay free for other programs and for the logs of other servers: a twentieth, but at
 /// most [`RESERVE_BYTES_MAX`].
 const RESERVE_DIVISOR: u64 = 20;
 
-/// Maximum size of that share.
+/// Maximum number of bytes that should stay free for other programs and for the logs of other servers.
 const RESERVE_BYTES_MAX: u64 = 1 << 30;
 
 /// The space of a disk.
@@ -88,8 +89,8 @@ impl Space {
         state_bytes.saturating_mul(SNAPSHOTS).saturating_add(SNAPSHOT_AFTER_BYTES).saturating_add(reserve)
     }
 
-    /// Returns a text if the space is low. `is_low` says whether it was low before: the condition ends only when there
-    /// is a quarter more than needed, so that it does not begin again at once.
+    /// Returns a text if the space is low. `is_low` says whether it was low before: the condition ends only when a
+    /// quarter more than needed is free, so that it does not begin again at once.
     pub(crate) fn warning(&self, state_bytes: u64, is_low: bool) -> Option<String> {
         let needed = self.needed_bytes(state_bytes);
         let sufficient = if is_low { needed.saturating_add(needed / 4) } else { needed };

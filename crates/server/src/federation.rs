@@ -7,7 +7,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | `added` | peers that were added while the server runs, and their file |
+//! | `added` | peers that were added while the server ran, and their file |
 //! | `answers` | requests and responses, common to both listeners |
 //! | `counted_body` | response bodies whose memory is counted until they are sent |
 //! | `links` | the tasks that fetch segments from other servers, and the exporter |

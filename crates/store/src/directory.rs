@@ -26,7 +26,7 @@ pub const FUZZY_KEY_FILE: &str = "fuzzy.key";
 /// Name of the file that holds the administrator's token.
 pub const ADMIN_TOKEN_FILE: &str = "admin.token";
 
-/// Name of the file with the peers that were added while the server runs.
+/// Name of the file with the peers that were added while the server ran.
 pub const PEERS_FILE: &str = "peers.toml";
 
 /// Name of the folder of logs that other servers read.

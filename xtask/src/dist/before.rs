@@ -18,7 +18,7 @@ pub(super) struct Before {
     pub(super) program: PathBuf,
 }
 
-/// Builds the package of the commit before the sources of `current`.
+/// Builds the package of the commit that precedes the sources of `current`.
 pub(super) fn make(current: &Release) -> Result<Before> {
     let work = current.work.join("before");
     let [source, out, archive] = ["source", "out", "source.tar"].map(|name| work.join(name));

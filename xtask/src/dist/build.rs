@@ -34,7 +34,8 @@ pub(super) fn target(is_quick: bool) -> Result<&'static str> {
 }
 
 /// Builds the programs of a release as static binaries that contain the list of their crates (`cargo auditable`). The
-/// paths that are replaced are those of the sources in `current`: releases with the same flags share compiled crates.
+/// folder whose path is replaced in them is always `current`, because only builds with the same flags share compiled
+/// crates.
 pub(super) fn programs(release: &Release, current: &Path) -> Result<()> {
     let mut build = command::cargo(&["auditable", "build", "--release", "--locked", "--target", release.target]);
     for name in release.programs {

@@ -70,7 +70,7 @@ pub struct NewPeer {
     /// server, but this server does not ask the peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// Public key of the peer, as `bruit keys show` prints it there.
+    /// Public key of the peer, as `bruit keys show` prints it on that server.
     pub key: String,
     /// `peer` for a server of another operator, or `cluster` for a node of this server's cluster.
     pub relation: String,

@@ -63,7 +63,7 @@ pub struct PeerSettings {
     pub bulk_cap: u32,
     /// Authentication of the peer at its URL.
     pub tls: PeerTls,
-    /// True if the peer was added while the server runs, and is not in the configuration file.
+    /// True if the peer was added while the server ran, and is not in the configuration file.
     pub is_added: bool,
 }
 
@@ -153,7 +153,7 @@ pub(super) struct RawNats {
     max_bytes: Option<Bytes>,
 }
 
-/// The file with the peers that were added while the server runs.
+/// The file with the peers that were added while the server ran.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AddedFile {
@@ -161,7 +161,7 @@ struct AddedFile {
     peers: Vec<NewPeerFields>,
 }
 
-/// Parses the file with the peers that were added while the server runs.
+/// Parses the file with the peers that were added while the server ran.
 pub(crate) fn added_peers(text: &str) -> Result<Vec<PeerSettings>, ConfigError> {
     let file: AddedFile = toml::from_str(text).map_err(|error| syntax(text, &error))?;
     let peers = file.peers.into_iter().map(new_peer).collect::<Result<Vec<_>, _>>()?;

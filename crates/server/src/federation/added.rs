@@ -1,9 +1,9 @@
-//! Peers that an administrator added while the server runs, over the API or on the dashboard.
+//! Peers that an administrator added while the server ran, over the API or on the dashboard.
 //!
 //! They are kept in `peers.toml` in the data directory, as `[[peers]]` with the four settings that an added peer has. The
 //! file is replaced as a whole and synced before a change is acknowledged, so it survives a crash. The configuration
-//! takes precedence: an added peer with the name and key of a configured one is dropped, and an added peer with only its
-//! name or key has no effect.
+//! takes precedence. If a configured peer has the same name and the same key, the added one is dropped. If only the
+//! name or only the key is the same, the added one stays in the file, but has no effect.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -17,7 +17,7 @@ use bruit_store::PEERS_FILE;
 use super::links::FederationError;
 use crate::config::{ConfigError, PEERS_MAX, PeerSettings, added_peers};
 
-/// Maximum length of the file. The maximum number of peers with the longest names and URLs fits.
+/// Maximum length of the file, enough for the maximum number of peers with the longest names and URLs.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The first lines of the file.
@@ -124,7 +124,7 @@ impl Peers {
             if is_known || all.len() >= PEERS_MAX {
                 tracing::warn!(
                     peer = peer.name,
-                    "this added peer has no effect: the configuration has one with the same name or key, or too many peers"
+                    "this added peer has no effect: the configuration has its name or key, or there are too many peers"
                 );
             } else {
                 all.push(peer.clone());
@@ -177,7 +177,7 @@ impl Peers {
         let result = written.and_then(|()| apply(self.all()).map_err(PeerChangeError::Exchange));
         let Err(error) = result else { return Ok(()) };
         self.added = before;
-        // A failed write may have replaced the file, too, if only the sync of the directory failed.
+        // Even a write that failed may have replaced the file: the sync of the directory comes after that.
         if let Err(error) = write(&self.directory, &self.added) {
             tracing::warn!(%error, "failed to restore peers.toml; the failed change may take effect at the next start");
         }
@@ -333,7 +333,7 @@ mod tests {
     fn a_file_that_is_not_understood_is_named_and_kept() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(PEERS_FILE);
-        // The next change would drop settings that added peers do not have.
+        // Added peers have no setting `trust`, so the next change of the file would lose it.
         let unknown = format!("{}trust = \"pinned\"\n", text(&[peer(1)]));
         for contents in [
             "[[peers]]\nname = 1\n",

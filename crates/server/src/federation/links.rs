@@ -96,7 +96,7 @@ struct PeerTask {
 }
 
 impl PeerTask {
-    /// Returns true if the task asks this peer in the right way.
+    /// Returns true if the task was started with the key, name, URL and kind of TLS that this peer has now.
     fn serves(&self, peer: &PeerSettings) -> bool {
         let is_same = self.name == peer.name && self.url == peer.url && self.tls == peer.tls;
         is_same && self.peer_link.key == Some(*peer.key.as_bytes())
@@ -110,7 +110,7 @@ pub(crate) struct LinkSet {
     runtime: Handle,
     stop: watch::Sender<bool>,
     tasks: Mutex<Vec<PeerTask>>,
-    /// The link to the broker, and the peers whose segments the broker delivers. They are fixed at the start.
+    /// The link to the broker, and the peers whose segments the broker delivers. Both are fixed at the start.
     broker: Option<(PeerLink, BTreeSet<[u8; 32]>)>,
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct Sample {
 /// The current sample of an account: its reporter ID, its rank and the sample.
 pub(crate) type Record = (u64, Rank, Sample);
 
-/// The claim of an account to a series. An account replaces one of a lower rank.
+/// The rank of an account that has or wants a series. An account can take over the series of one of a lower rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
     /// No sample for [`ABANDONED_DAYS`] days.
@@ -85,7 +85,7 @@ impl Series {
 /// A part of the file that must be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Dirty {
-    /// All cells of a series belong to an account that lost it.
+    /// All cells of a series, because they belong to an account that lost it.
     Series(usize),
     /// The cell at this place of a series.
     Cell(usize, usize),
@@ -100,8 +100,8 @@ pub(crate) struct PrecisionHistory {
 }
 
 impl PrecisionHistory {
-    /// Adds the current samples of all accounts. Accounts with a series come first. After a long absence of the server,
-    /// only series that get no sample from them are abandoned.
+    /// Adds the current samples of all accounts, first those of the accounts that already have a series. So even after
+    /// the server was off for days, a series is abandoned only if its account has no current sample.
     pub(super) fn add_all(&mut self, records: &[Record]) {
         let (present, new): (Vec<Record>, Vec<Record>) =
             records.iter().partition(|(id, ..)| self.by_id.contains_key(id));
@@ -151,7 +151,7 @@ impl PrecisionHistory {
     pub(super) fn restore(&mut self, cells: &[(u64, Sample)]) {
         let owner = cells.iter().max_by_key(|(_, sample)| sample.day).map(|(id, _)| *id);
         let owner = owner.filter(|id| !self.by_id.contains_key(id));
-        // The file has no ranks. The account has the highest one until its next sample, so that it keeps its series.
+        // The file has no ranks. Until its next sample, an account has the highest rank, so that it keeps its series.
         let mut series = Series { id: owner.unwrap_or_default(), rank: Rank::Known, samples: Vec::new() };
         for (id, sample) in cells {
             if owner == Some(*id) {

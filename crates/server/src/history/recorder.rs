@@ -62,8 +62,8 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Reads the files in `directory` and starts the thread. If a file cannot be opened, its history is kept in memory
-    /// until it can be, and health reports it.
+    /// Reads the files in `directory` and starts the thread. If a file cannot be opened, health reports that, and its
+    /// history is kept in memory until the file can be opened.
     pub(crate) fn start(service: Arc<Service>, directory: &Path) -> io::Result<Self> {
         let mut run = Run::new(&service, directory);
         run.open_files(&service);
@@ -98,9 +98,9 @@ struct Run {
     directory: PathBuf,
     /// The file of the counters, or `None` if it could not be opened yet.
     file: Option<HistoryFile>,
-    /// The number of the account that is read next; `None` until the next minute once all were read.
+    /// The number of the account to read next, or `None` if all were read and the next minute has not begun.
     next_account: Option<usize>,
-    /// The records of the accounts before it.
+    /// The records of the accounts before `next_account`.
     records: Vec<Record>,
     /// The file of the precision, or `None` if it could not be opened yet.
     precision: Option<PrecisionFile>,
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn files_that_could_not_be_opened_at_the_start_are_opened_later() {
-        // They were given up for good, and the condition in health never ended.
+        // Such files were given up for good, and the condition in health never ended.
         let folder = tempfile::tempdir().unwrap();
         let found = || Founding::new([7; 16], BUDGET_MIN, Policy::default(), Time(1_800_000_000)).unwrap();
         let data = folder.path().join("data");

@@ -74,8 +74,8 @@ pub(super) async fn peers(State(http): State<Http>, caller: Caller) -> Result<Re
     Ok(Reply(Disposition::Other, Peers { key, peers: states(&http.service) }))
 }
 
-/// Returns the state of every peer. The states are computed once a second, so that of a peer that was just added is not
-/// known yet.
+/// Returns the state of every peer. States are computed once a second, so a peer that was just added gets a preliminary
+/// one.
 pub(super) fn states(service: &Service) -> Vec<PeerStatus> {
     let (settings, now) = (service.settings(), service.now().0);
     let mut known = service.federation.peers();
@@ -155,7 +155,7 @@ pub(super) fn pausing(service: &Service, peer: &str, is_paused: bool) -> Result<
     let settings = service.settings();
     let known = settings.peers.iter().find(|known| known.name == peer);
     let known = known.ok_or_else(|| Fault::malformed("no such peer: expected the name of a peer"))?;
-    // A pause can end after the URL was removed.
+    // Only pausing needs a URL: a peer that lost its URL while it was paused can still be resumed.
     if is_paused && known.url.is_none() {
         return Err(Fault::conflict("that peer has no URL: this server does not query it, so it cannot be paused"));
     }

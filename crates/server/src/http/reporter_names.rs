@@ -33,7 +33,7 @@ struct Name {
 /// The names of some reporters.
 pub(super) struct ReporterNames {
     by_id: HashMap<u64, Name>,
-    /// The tokens by group. Their holders may name persons, whose names are hashed.
+    /// The names of tokens by group. The holder of a token may name persons, of whom only hashes are known.
     tokens: HashMap<u64, String>,
     local_users: u64,
     here: u64,
@@ -118,7 +118,7 @@ impl ReporterNames {
         let kind = if reporter.group == self.local_users {
             "user"
         } else if reporter.id == self.here || (reporter.standing == Standing::Own && reporter.id == reporter.group) {
-            // Only addresses without an account are groups of their own.
+            // Of the own reporters, only addresses without an account have their ID as their group.
             "network"
         } else {
             "unknown"

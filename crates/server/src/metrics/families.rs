@@ -30,7 +30,7 @@ pub(super) fn of(service: &Service) -> Vec<Family> {
             .with_all(disk.map(|space| (Labels::default(), space.free_bytes as f64))),
         Family::gauge(
             "bruit_disk_needed_bytes",
-            "Free space that the next snapshots and the journal need, and a share of the disk.",
+            "Free space below which disk_fills begins: for snapshots, the journal and a reserve.",
         )
         .with_all(disk.map(|space| (Labels::default(), space.needed_bytes(status.bytes) as f64))),
         Family::gauge("bruit_uptime_seconds", "Time since the server started.").with(service.uptime().as_secs_f64()),

@@ -82,7 +82,8 @@ impl Sender {
         }
     }
 
-    /// Sends `count` replies that leave from the same local address, starting at `from`. Returns the number sent.
+    /// Sends `count` replies, beginning with number `from`. All leave from the same local address. Returns how many
+    /// were sent.
     fn send_alike(&mut self, socket: &UdpSocket, replies: &Replies, from: usize, count: usize) -> nix::Result<usize> {
         let Self { headers, headers_with_source } = self;
         let at = |at: usize| replies.bytes(from + at).filter(|_| at < count).unwrap_or_default();

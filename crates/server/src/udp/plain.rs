@@ -1,5 +1,6 @@
-//! One datagram in one system call, on any system. The system chooses the local address that a reply leaves from, which
-//! can be another one than the request's if the machine has several and the socket listens on all of them.
+//! One datagram in one system call, on any system. The system chooses the local address from which a reply leaves. If
+//! the machine has several addresses and the socket listens on all of them, a reply may leave from another address than
+//! the one to which the request was sent.
 
 use std::io;
 use std::net::UdpSocket;

@@ -57,8 +57,8 @@ pub(super) struct Socket {
     transfer: Transfer,
 }
 
-/// The sender of a datagram, and the local address at which it arrived if the socket listens on all addresses and knows
-/// it.
+/// The sender of a datagram, and the local address at which it arrived. That address is known only if the socket
+/// listens on all addresses and the system reports it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DatagramSource {
     pub(super) address: SocketAddr,

@@ -13,7 +13,7 @@ use crate::history::DAY_SECONDS;
 /// The ranges of a chart.
 pub(super) const RANGES: [Range; 2] = [Range::Month, Range::Years];
 
-/// Height of a small drawing in pixels, and the part of it above and below the line.
+/// Height of a small drawing in pixels, and its margin above and below the line.
 const SMALL_HEIGHT: f64 = 28.0;
 const SMALL_MARGIN: f64 = 2.0;
 
