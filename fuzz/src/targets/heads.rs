@@ -4,13 +4,12 @@ use std::sync::LazyLock;
 
 use bruit_engine::exchange::Relation;
 use bruit_engine::realm::RealmId;
-use bruit_federation::coordinator::judge::{Known, Verified, offered};
+use bruit_federation::coordinator::judge::{Known, offered};
 use bruit_federation::heads::{HEADS_BYTES_MAX, HEADS_MAX, Heads};
 use bruit_federation::keys::{NodeKey, SIGNATURE_BYTES};
 
 /// The key with which the seeds were signed, so that their signatures are valid.
 static KEY: LazyLock<NodeKey> = LazyLock::new(|| NodeKey::generate([1; 32]));
-static KNOWN: LazyLock<Known> = LazyLock::new(|| Known::new([(KEY.public(), Relation::Cluster)]));
 const REALM: RealmId = RealmId([3; 16]);
 
 pub(crate) fn fuzz(bytes: &[u8]) {
@@ -24,6 +23,8 @@ pub(crate) fn fuzz(bytes: &[u8]) {
         let again = unsigned.sign(&KEY);
         assert_eq!(again[..body], signed[..body]);
         let is_ours = unsigned.realm() == REALM && unsigned.origin().key == *KEY.public().as_bytes();
-        assert_eq!(offered(&again, REALM, &KNOWN, &Verified::new()).0.len(), usize::from(is_ours));
+        // Verified heads are remembered, so each input needs new ones.
+        let known = Known::new([(KEY.public(), Relation::Cluster)]);
+        assert_eq!(offered(&again, REALM, &known).0.len(), usize::from(is_ours));
     }
 }
